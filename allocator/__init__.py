@@ -1,0 +1,1 @@
+"""Structured allocator of DRA devices."""

@@ -1,0 +1,1 @@
+"""Clusters behind one interface, driver descriptors, and the two proxies."""

@@ -1,0 +1,1 @@
+"""The embedded tier: an API server and a kubelet of our own, pip only."""

@@ -1,0 +1,1 @@
+"""A Kubernetes API server for the resource.k8s.io world, on aiohttp."""

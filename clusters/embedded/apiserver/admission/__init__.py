@@ -1,0 +1,1 @@
+"""Admission chain of the embedded API server."""

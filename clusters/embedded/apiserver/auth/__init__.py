@@ -1,0 +1,1 @@
+"""Authentication and authorization of the embedded API server."""

@@ -1,0 +1,1 @@
+"""The four patch types and field management."""

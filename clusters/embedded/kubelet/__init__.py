@@ -1,0 +1,1 @@
+"""The embedded kubelet; its plugin half registers drivers and calls them."""

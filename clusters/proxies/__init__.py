@@ -1,0 +1,1 @@
+"""The HTTP proxy before an API server and the gRPC proxy before a plugin: record and inject."""

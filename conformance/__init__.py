@@ -1,0 +1,1 @@
+"""Requirement catalogue, suites, runner and reports."""

@@ -1,0 +1,1 @@
+"""Requirements on a driver's own sockets, with the kit playing kubelet."""

@@ -1,0 +1,73 @@
+"""Field errors as the Kubernetes API words them (apimachinery field.Error; api-machinery section 12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+OMIT: Final = object()
+"""Marks an error that prints no value, such as Required or Forbidden."""
+
+_REASONS: Final = {
+    "Required": "FieldValueRequired",
+    "Invalid": "FieldValueInvalid",
+    "Duplicate": "FieldValueDuplicate",
+    "NotSupported": "FieldValueNotSupported",
+    "Forbidden": "FieldValueForbidden",
+    "TooLong": "FieldValueTooLong",
+    "TooMany": "FieldValueTooMany",
+    "NotFound": "FieldValueNotFound",
+    "TypeInvalid": "FieldValueTypeInvalid",
+    "Internal": "InternalError",
+}
+_WORDS: Final = {
+    "Required": "Required value",
+    "Invalid": "Invalid value",
+    "Duplicate": "Duplicate value",
+    "NotSupported": "Unsupported value",
+    "Forbidden": "Forbidden",
+    "TooLong": "Too long",
+    "TooMany": "Too many",
+    "NotFound": "Not found",
+    "TypeInvalid": "Invalid value",
+    "Internal": "Internal error",
+}
+_WITHOUT_VALUE: Final = {"Required", "Forbidden", "TooLong", "TooMany", "Internal"}
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """One problem of one field.
+
+    `type` is a key of the Kubernetes error vocabulary (Required, Invalid, Duplicate, NotSupported, Forbidden,
+    TooLong, TooMany, NotFound, TypeInvalid, Internal), `field` the path as `spec.devices[0].name`.
+    """
+
+    type: str
+    field: str
+    detail: str = ""
+    value: Any = OMIT
+
+    @property
+    def reason(self) -> str:
+        """The reason of the Status cause, such as FieldValueInvalid."""
+        return _REASONS[self.type]
+
+    @property
+    def message(self) -> str:
+        """The text of the Status cause, without the field."""
+        text = _WORDS[self.type]
+        if self.type not in _WITHOUT_VALUE and self.value is not OMIT:
+            text += ": " + json.dumps(self.value, ensure_ascii=False, separators=(",", ":"))
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def aggregate(errors: Iterable[FieldError]) -> str:
+    """All errors in one line, in brackets when there are several."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"

@@ -1,0 +1,1 @@
+"""Validation of the resource.k8s.io kinds."""

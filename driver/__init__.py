@@ -1,0 +1,1 @@
+"""Kubelet-plugin SDK and the reference DRA driver."""

@@ -1,0 +1,1 @@
+"""Device profiles of the reference driver."""

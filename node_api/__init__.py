@@ -1,0 +1,1 @@
+"""What kubelet, driver and container runtime speak: gRPC services, Unix sockets, CDI."""
