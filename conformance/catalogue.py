@@ -1,0 +1,104 @@
+"""The requirement catalogue: records from YAML, tests from the modules beside them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import conformance
+from clusters.document import Reader, load_yaml
+from conformance.model import Isolation, KnownGap, Level, Requirement
+
+ROOT = Path(__file__).parent
+SUITES = ("contract",)
+SUBJECTS = ("driver", "apiserver", "scheduler", "controller-manager", "kubelet", "runtime")
+
+Test = Callable[[Any], None]
+_TESTS: dict[str, Test] = {}
+
+
+def requirement(requirement_id: str) -> Callable[[Test], Test]:
+    """Declare a function as the test of a requirement."""
+
+    def register(test: Test) -> Test:
+        known = _TESTS.setdefault(requirement_id, test)
+        if known is not test:
+            raise ValueError(f"{requirement_id} has two tests: {known.__qualname__} and {test.__qualname__}")
+        return test
+
+    return register
+
+
+@functools.cache
+def tests() -> Mapping[str, Test]:
+    """The test of every requirement, by id."""
+    for suite in SUITES:
+        package = importlib.import_module(f"{conformance.__name__}.{suite}")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(_TESTS)
+
+
+@functools.cache
+def requirements() -> Mapping[str, Requirement]:
+    """Every requirement by id, in catalogue order. Raises DocumentError when a record is wrong."""
+    result: dict[str, Requirement] = {}
+    for suite in SUITES:
+        for path in sorted((ROOT / suite).glob("*.yaml")):
+            reader = Reader({"requirements": load_yaml(path)}, str(path))
+            for record in reader.children("requirements"):
+                parsed = _requirement(record, area=path.stem)
+                if parsed.id in result:
+                    record.problem("id", f"{parsed.id} is used twice")
+                result[parsed.id] = parsed
+            reader.finish()
+    return result
+
+
+@functools.cache
+def capabilities() -> Mapping[str, str]:
+    """The capability vocabulary: word to meaning."""
+    words: Mapping[str, str] = load_yaml(ROOT / "capabilities.yaml")
+    return words
+
+
+@functools.cache
+def version() -> str:
+    """Version of the catalogue."""
+    return str(load_yaml(ROOT / "catalogue.yaml")["version"])
+
+
+def _requirement(record: Reader, area: str) -> Requirement:
+    result = Requirement(
+        id=record.take("id", str, required=True),
+        level=Level(record.choice("level", list(Level), "MUST", required=True) or "MUST"),
+        rule=record.take("rule", str, required=True),
+        subject=record.choice("subject", SUBJECTS, "driver"),
+        source=tuple(record.strings("source", required=True)),
+        area=area,
+        isolation=Isolation(record.choice("isolation", list(Isolation), "parallel")),
+        gates=tuple(record.strings("gates")),
+        since=record.take("since", str, "1.34"),
+        until=record.take("until", str),
+        capability=record.choice("capability", capabilities()),
+        needs=tuple(record.strings("needs")),
+        hooks=tuple(record.strings("hooks")),
+        known_gaps=record.each("known_gaps", _known_gap),
+        seconds=record.take("seconds", float, 1.0),
+    )
+    record.end()
+    return result
+
+
+def _known_gap(record: Reader) -> KnownGap:
+    gap = KnownGap(
+        record.choice("component", SUBJECTS, required=True),
+        tuple(record.strings("versions", required=True)),
+        record.take("issue", str, required=True),
+    )
+    record.end()
+    return gap

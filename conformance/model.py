@@ -1,0 +1,125 @@
+"""The words of the kit: requirement, verdict, result."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+class Level(enum.StrEnum):
+    """How binding a requirement is (RFC 2119)."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    MAY = "MAY"
+
+
+class Verdict(enum.StrEnum):
+    """Outcome of one requirement, in rising order: a summary takes the highest of its parts."""
+
+    DISABLED = "disabled"
+    SKIP = "skip"
+    PASS = "pass"  # noqa: S105 - a verdict, no secret
+    KNOWN_GAP = "known-gap"
+    FAIL = "fail"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        """Position in the lattice, 0 for disabled."""
+        return list(Verdict).index(self)
+
+    @property
+    def tested(self) -> bool:
+        """Whether the requirement was really put to the test."""
+        return self in (Verdict.PASS, Verdict.KNOWN_GAP, Verdict.FAIL)
+
+
+def highest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The highest verdict; disabled for none."""
+    return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.DISABLED)
+
+
+class Isolation(enum.StrEnum):
+    """What a test may share: a driver with other tests (one after another), nothing, or nothing and it breaks things."""
+
+    PARALLEL = "parallel"
+    EXCLUSIVE = "exclusive"
+    DISRUPTIVE = "disruptive"
+
+
+@dataclass(frozen=True)
+class KnownGap:
+    """A released component that breaks the requirement; `versions` are minors such as "1.36"."""
+
+    component: str
+    versions: tuple[str, ...]
+    issue: str
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One sentence that a driver or a cluster component has to fulfil; the record beside its test.
+
+    `id` is never renamed or reused. `since` and `until` are Kubernetes minors, `capability` a word of
+    capabilities.yaml (empty: everybody), `hooks` the descriptor hooks without which it cannot be tested.
+    """
+
+    id: str
+    level: Level
+    rule: str
+    subject: str
+    source: tuple[str, ...]
+    area: str
+    isolation: Isolation = Isolation.PARALLEL
+    gates: tuple[str, ...] = ()
+    since: str = "1.34"
+    until: str = ""
+    capability: str = ""
+    needs: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+    known_gaps: tuple[KnownGap, ...] = ()
+    seconds: float = 1.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Something that shows what happened: `kind` is call, object, file or log; `text` is ready to print."""
+
+    kind: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """Verdict of one requirement with everything needed to understand it."""
+
+    requirement: Requirement
+    verdict: Verdict
+    reason: str = ""
+    expected: str = ""
+    seen: str = ""
+    evidence: tuple[Evidence, ...] = field(default=())
+    seconds: float = 0.0
+
+
+class Failed(Exception):  # noqa: N818 - an outcome, not a fault of the kit
+    """The subject broke the requirement."""
+
+    def __init__(self, expected: str, seen: str, evidence: Iterable[Evidence] = ()) -> None:
+        super().__init__(f"expected {expected}; seen {seen}")
+        self.expected = expected
+        self.seen = seen
+        self.evidence = tuple(evidence)
+
+
+class NotTestable(Exception):  # noqa: N818 - an outcome, not a fault of the kit
+    """The requirement cannot be tested here; the reason is a full clause."""
+
+
+def check(condition: bool, expected: str, seen: object) -> None:
+    """Raise Failed unless the condition holds."""
+    if not condition:
+        raise Failed(expected, str(seen))

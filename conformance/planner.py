@@ -1,0 +1,97 @@
+"""Decides for every requirement whether it runs, and if not, why."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from clusters.descriptor import Descriptor
+from clusters.document import did_you_mean
+from conformance.model import Isolation, Requirement, Result, Verdict
+
+
+class SelectionError(Exception):
+    """A focus or skip pattern that matches nothing."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the requirements are held against: the version and gates of the cluster and what its tier can do."""
+
+    version: str
+    gates: Mapping[str, bool]
+    tier_capabilities: frozenset[str]
+    allow_disruptive: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`run` in the order of the catalogue; `settled` already have their verdict."""
+
+    run: tuple[Requirement, ...]
+    settled: tuple[Result, ...]
+
+
+def matches(requirement: Requirement, pattern: str) -> bool:
+    """Whether a pattern names the requirement: its id, a glob over ids, or its area; case is ignored."""
+    pattern = pattern.lower()
+    return fnmatch.fnmatchcase(requirement.id.lower(), pattern) or pattern == requirement.area.lower()
+
+
+def check_patterns(requirements: Iterable[Requirement], patterns: Iterable[str]) -> None:
+    """Raise SelectionError for a pattern that matches no requirement."""
+    known = list(requirements)
+    for pattern in patterns:
+        if not any(matches(requirement, pattern) for requirement in known):
+            words = [requirement.id for requirement in known] + sorted({requirement.area for requirement in known})
+            hint = did_you_mean(pattern.upper(), words) or did_you_mean(pattern.lower(), words)
+            raise SelectionError(f'"{pattern}" matches no requirement{hint}; "drakit conformance --list" shows them all')
+
+
+def plan(
+    requirements: Iterable[Requirement], descriptor: Descriptor, target: Target,
+    focus: Iterable[str] = (), skip: Iterable[str] = (),
+) -> Plan:
+    """Sort the requirements into those to run and those already settled (disabled, skip)."""
+    everything, wanted, unwanted = list(requirements), list(focus), list(skip)
+    check_patterns(everything, [*wanted, *unwanted])
+    run: list[Requirement] = []
+    settled: list[Result] = []
+    for requirement in everything:
+        if wanted and not any(matches(requirement, pattern) for pattern in wanted):
+            settled.append(Result(requirement, Verdict.DISABLED, "not selected by --focus"))
+        elif any(matches(requirement, pattern) for pattern in unwanted):
+            settled.append(Result(requirement, Verdict.DISABLED, "left out by --skip"))
+        elif reason := _not_testable(requirement, descriptor, target):
+            settled.append(Result(requirement, Verdict.SKIP, reason))
+        else:
+            run.append(requirement)
+    return Plan(tuple(run), tuple(settled))
+
+
+def minor(version: str) -> tuple[int, int]:
+    """(1, 37) for "1.37" or "1.37.2"."""
+    major, minor_number = version.split(".")[:2]
+    return int(major), int(minor_number)
+
+
+def _not_testable(requirement: Requirement, descriptor: Descriptor, target: Target) -> str:
+    if minor(target.version) < minor(requirement.since):
+        return f"needs Kubernetes {requirement.since} or newer; this is {target.version}"
+    if requirement.until and minor(target.version) > minor(requirement.until):
+        return f"ended with Kubernetes {requirement.until}; this is {target.version}"
+    if requirement.capability and requirement.capability not in descriptor.capabilities:
+        return f'the descriptor does not declare the capability "{requirement.capability}"'
+    for gate in requirement.gates:
+        if not target.gates.get(gate, False):
+            return f"feature gate {gate} is off"
+    for need in requirement.needs:
+        if need not in target.tier_capabilities:
+            return f'this kind of cluster cannot do "{need}"'
+    for hook in requirement.hooks:
+        if hook not in descriptor.hooks:
+            return f"the descriptor has no hook {hook}"
+    if requirement.isolation is Isolation.DISRUPTIVE and not target.allow_disruptive:
+        return "disruptive, and the cluster was not created by drakit; --allow-disruptive runs it"
+    return ""
