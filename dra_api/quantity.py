@@ -11,46 +11,31 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-DECIMAL_SI: Final = "DecimalSI"
-BINARY_SI: Final = "BinarySI"
-DECIMAL_EXPONENT: Final = "DecimalExponent"
+from .quantity_notation import (
+    BINARY_NAMES,
+    BINARY_SI,
+    DECIMAL_EXPONENT,
+    DECIMAL_NAMES,
+    DECIMAL_SI,
+    WRONG_FORMAT,
+    WRONG_NUMBER,
+    QuantityError,
+    digits,
+    integer,
+    interpret,
+    split,
+    wrap32,
+)
+
+__all__ = ["BINARY_SI", "DECIMAL_EXPONENT", "DECIMAL_SI", "Quantity", "QuantityError"]
 
 _MAX_INT64: Final = 2**63 - 1
 _MIN_INT64: Final = -(2**63)
 _NANO: Final = -9
 _MAX_DIGITS: Final = 18  # decimal digits that always fit an int64
-_LAZY_EXPONENT: Final = (
-    10_000  # powers above this are not multiplied out: `9e999999999` must not eat the memory
-)
+# Powers above this are not multiplied out: `9e999999999` must not eat the memory.
+_LAZY_EXPONENT: Final = 10_000
 _WRAPPING_POWERS: Final = frozenset({1, 2, 3, 6, 9})  # upstream's single multiplications
-
-_DECIMAL_SUFFIXES: Final = {
-    "n": -9,
-    "u": -6,
-    "m": -3,
-    "": 0,
-    "k": 3,
-    "M": 6,
-    "G": 9,
-    "T": 12,
-    "P": 15,
-    "E": 18,
-}
-_BINARY_SUFFIXES: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_DECIMAL_NAMES: Final = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
-_BINARY_NAMES: Final = {exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()}
-_DIGITS: Final = frozenset("0123456789")
-_SUFFIX_LETTERS: Final = frozenset("eEinumkKMGTP")
-
-WRONG_FORMAT: Final = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
-WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
-WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
-
-
-class QuantityError(ValueError):
-    """A string that is no quantity; the message is that of the API server."""
 
 
 class Quantity:
@@ -79,8 +64,8 @@ class Quantity:
         """
         if not isinstance(text, str) or not text:
             raise QuantityError(WRONG_FORMAT)
-        negative, whole, fraction, suffix, digits_seen = _split(text)
-        notation, exponent = _interpret(suffix)
+        negative, whole, fraction, suffix, digits_seen = split(text)
+        notation, exponent = interpret(suffix)
         narrow = _parse_narrow(negative, whole, fraction, notation, exponent)
         if narrow is not None:
             result, shifted, value = narrow
@@ -164,15 +149,15 @@ class Quantity:
             whole = self.as_int()
             if whole is not None:
                 amount, times = _remove_factors(whole, 1024)
-                return _digits(amount) + _BINARY_NAMES.get(times * 10, "")
+                return digits(amount) + BINARY_NAMES.get(times * 10, "")
         amount, times = _remove_factors(self._unscaled, 10)
         exponent = self._exponent + times
         amount *= (1, 10, 100)[exponent % 3]
         exponent -= exponent % 3
         if self.format == DECIMAL_EXPONENT:
-            return _digits(amount) + (f"e{exponent}" if exponent else "")
+            return digits(amount) + (f"e{exponent}" if exponent else "")
         # A suffix beyond E does not exist and upstream prints none: `1000E` comes back as `1`.
-        return _digits(amount) + _DECIMAL_NAMES.get(exponent, "")
+        return digits(amount) + DECIMAL_NAMES.get(exponent, "")
 
     def compare(self, other: Quantity) -> int:
         """-1, 0 or 1 by value."""
@@ -257,51 +242,6 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
 
-def _split(text: str) -> tuple[bool, str, str, str, bool]:
-    """Sign, digits before and after the point, suffix, and whether the number has any digit at all."""
-    end = len(text)
-    start = 1 if text[0] in "+-" else 0
-    position = start
-    while position < end and text[position] in _DIGITS:
-        position += 1
-    whole = text[start:position].lstrip("0") or "0"
-    fraction = ""
-    digits_seen = position > start
-    if position < end and text[position] == "." and position >= start:
-        point = position + 1
-        position = point
-        while position < end and text[position] in _DIGITS:
-            position += 1
-        fraction = text[point:position]
-        digits_seen = digits_seen or bool(fraction)
-    suffix_start = position
-    while position < end and text[position] in _SUFFIX_LETTERS:
-        position += 1
-    if position < end and text[position] in "+-":
-        position += 1
-    while position < end and text[position] in _DIGITS:
-        position += 1
-    if position < end:
-        raise QuantityError(WRONG_FORMAT)
-    return text[0] == "-", whole, fraction, text[suffix_start:], digits_seen
-
-
-def _interpret(suffix: str) -> tuple[str, int]:
-    """Notation and exponent (of 2 for BinarySI, else of 10)."""
-    if suffix in _DECIMAL_SUFFIXES:
-        return DECIMAL_SI, _DECIMAL_SUFFIXES[suffix]
-    if suffix in _BINARY_SUFFIXES:
-        return BINARY_SI, _BINARY_SUFFIXES[suffix]
-    number = suffix[1:]
-    bare = number[1:] if number[:1] in ("+", "-") else number
-    if suffix[:1] not in ("e", "E") or not bare or not _DIGITS.issuperset(bare):
-        raise QuantityError(WRONG_SUFFIX)
-    exponent = _integer(bare) * (-1 if number[0] == "-" else 1)
-    if not _MIN_INT64 <= exponent <= _MAX_INT64:
-        raise QuantityError(WRONG_SUFFIX)
-    return DECIMAL_EXPONENT, _wrap32(exponent)
-
-
 def _parse_narrow(
     negative: bool, whole: str, fraction: str, notation: str, exponent: int
 ) -> tuple[Quantity, str, int] | None:
@@ -315,7 +255,7 @@ def _parse_narrow(
         scale = 0
     else:
         precision = _MAX_DIGITS - len(whole) - len(fraction)
-        scale = _wrap32(exponent - len(fraction))
+        scale = wrap32(exponent - len(fraction))
     if precision < 0 or scale < _NANO:
         return None
     shifted = whole + fraction
@@ -334,12 +274,12 @@ def _keeps_spelling(result: Quantity, shifted: str, value: int) -> bool:
 
 
 def _parse_wide(negative: bool, whole: str, fraction: str, notation: str, exponent: int) -> Quantity:
-    number = _integer(whole + fraction)
+    number = integer(whole + fraction)
     scale = -len(fraction)
     if notation == BINARY_SI:
         number <<= exponent
     else:
-        scale = -_wrap32(-scale - exponent)
+        scale = -wrap32(-scale - exponent)
     if number:
         number, scale = _at_nano(number, scale)
     if notation == BINARY_SI and scale <= 0:
@@ -395,20 +335,6 @@ def _remove_factors(number: int, factor: int) -> tuple[int, int]:
 def _bits(quantity: Quantity) -> int:
     """Roughly log2 of the magnitude (wrong by less than 64 below exponents of 2**31)."""
     return quantity._unscaled.bit_length() + quantity._exponent * 3321928095 // 1_000_000_000
-
-
-def _integer(digits: str) -> int:
-    """int() without Python's limit of 4300 digits."""
-    return int(digits) if len(digits) < 4000 else int(Decimal(digits))
-
-
-def _digits(number: int) -> str:
-    """str() without Python's limit of 4300 digits."""
-    return str(number) if number.bit_length() < 13_000 else f"{Decimal(number):f}"
-
-
-def _wrap32(number: int) -> int:
-    return (number + 2**31) % 2**32 - 2**31
 
 
 def _wrap64(number: int) -> int:
