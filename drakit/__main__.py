@@ -1,0 +1,5 @@
+"""`python -m drakit`."""
+
+from drakit.main import script
+
+script()
