@@ -18,6 +18,7 @@ _REASONS: Final = {
     "Forbidden": "FieldValueForbidden",
     "TooLong": "FieldValueTooLong",
     "TooMany": "FieldValueTooMany",
+    "TooShort": "FieldValueTooShort",
     "NotFound": "FieldValueNotFound",
     "TypeInvalid": "FieldValueTypeInvalid",
     "Internal": "InternalError",
@@ -30,11 +31,12 @@ _WORDS: Final = {
     "Forbidden": "Forbidden",
     "TooLong": "Too long",
     "TooMany": "Too many",
+    "TooShort": "Too short",
     "NotFound": "Not found",
     "TypeInvalid": "Invalid value",
     "Internal": "Internal error",
 }
-_WITHOUT_VALUE: Final = {"Required", "Forbidden", "TooLong", "TooMany", "Internal"}
+_WITHOUT_VALUE: Final = {"Required", "Forbidden", "TooLong", "TooShort", "Internal"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class FieldError:
     """One problem of one field.
 
     `type` is a key of the Kubernetes error vocabulary (Required, Invalid, Duplicate, NotSupported, Forbidden,
-    TooLong, TooMany, NotFound, TypeInvalid, Internal), `field` the path as `spec.devices[0].name`.
+    TooLong, TooShort, TooMany, NotFound, TypeInvalid, Internal), `field` the path as `spec.devices[0].name`.
     """
 
     type: str

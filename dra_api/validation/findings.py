@@ -1,0 +1,110 @@
+"""Collects field errors in the order of the API server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from ..errors import OMIT, FieldError
+from .names import too_long, too_many
+
+Item = TypeVar("Item")
+
+_EXACTLY = re.compile(r"(\.devices\.requests\[\d+\])\.exactly\.")
+_DEVICE = re.compile(r"^(spec\.devices\[\d+\])\.(?!name\b)")
+
+
+class Findings:
+    """Errors of one object.
+
+    The server reports handwritten rules first and declarative ones after them, and for objects sent as
+    v1beta1 only the declarative ones carry v1beta1 paths. So every rule says which kind it is
+    (`declared=True` for declarative).
+    """
+
+    def __init__(self) -> None:
+        self._written: list[FieldError] = []
+        self._declared: list[FieldError] = []
+
+    def add(self, error: FieldError, *, declared: bool = False) -> None:
+        """Keep one error."""
+        (self._declared if declared else self._written).append(error)
+
+    def extend(self, errors: Iterable[FieldError], *, declared: bool = False) -> None:
+        """Keep several errors."""
+        (self._declared if declared else self._written).extend(errors)
+
+    def required(self, path: str, detail: str = "", *, declared: bool = False) -> None:
+        """A value is missing."""
+        self.add(FieldError("Required", path, detail), declared=declared)
+
+    def invalid(self, path: str, value: Any, detail: str, *, declared: bool = False) -> None:
+        """A value breaks a rule."""
+        self.add(FieldError("Invalid", path, detail, value), declared=declared)
+
+    def invalid_each(self, path: str, value: Any, details: Iterable[str], *, declared: bool = False) -> None:
+        """A value breaks several rules."""
+        for detail in details:
+            self.invalid(path, value, detail, declared=declared)
+
+    def forbidden(self, path: str, detail: str = "", *, declared: bool = False) -> None:
+        """A value may not be set here."""
+        self.add(FieldError("Forbidden", path, detail), declared=declared)
+
+    def duplicate(self, path: str, value: Any = OMIT, *, declared: bool = False) -> None:
+        """A value occurs twice."""
+        self.add(FieldError("Duplicate", path, "", value), declared=declared)
+
+    def longer(self, path: str, limit: int, unit: str = "bytes", *, declared: bool = False) -> None:
+        """A value is longer than allowed."""
+        self.add(too_long(path, limit, unit), declared=declared)
+
+    def errors(self, api_version: str = "") -> list[FieldError]:
+        """All errors; `api_version` is the version in which the client sent the object."""
+        declared = self._declared
+        if api_version.endswith("/v1beta1"):
+            declared = [
+                FieldError(error.type, _beta1_path(error.field), error.detail, error.value)
+                for error in declared
+            ]
+        return [*self._written, *declared]
+
+
+def _beta1_path(path: str) -> str:
+    return _DEVICE.sub(r"\1.basic.", _EXACTLY.sub(r"\1.", path))
+
+
+def check_list(
+    found: Findings,
+    items: Sequence[Item],
+    limit: int,
+    path: str,
+    check: Callable[[Item, str], None],
+    *,
+    declared: bool,
+) -> bool:
+    """Check every item; more than `limit` items are only reported as such (and False is returned)."""
+    if len(items) > limit:
+        found.add(too_many(path, len(items), limit), declared=declared)
+        return False
+    for index, item in enumerate(items):
+        check(item, f"{path}[{index}]")
+    return True
+
+
+def check_unique(
+    found: Findings,
+    items: Sequence[Item],
+    path: str,
+    key: Callable[[Item], Hashable],
+    shown: Callable[[Item], Any],
+    *,
+    declared: bool,
+) -> None:
+    """Report the second and later items with the same key; `shown` is what the message prints."""
+    seen: set[Hashable] = set()
+    for index, item in enumerate(items):
+        if (identity := key(item)) in seen:
+            found.duplicate(f"{path}[{index}]", shown(item), declared=declared)
+        seen.add(identity)
