@@ -1,0 +1,275 @@
+"""Rules of the roles that a cluster starts with (bootstrap policy; api-validation section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any, Final
+
+from clusters.embedded.apiserver.auth.node_rules import EVENTS_GROUP, NODE_RULES, READ, rule
+
+_DRA: Final = "resource.k8s.io"
+_WRITE: Final = "create delete deletecollection patch update"
+_READ_UPDATE: Final = f"{READ} update patch"
+_EVENTS: Final = rule("create update patch", "events", f"- {EVENTS_GROUP}")
+_COORDINATION: Final = "coordination.k8s.io"
+
+Rules = list[dict[str, Any]]
+
+
+def urls(*paths: str, verb: str = "get") -> dict[str, Any]:
+    """A PolicyRule for non-resource paths."""
+    return {"verbs": [verb], "nonResourceURLs": list(paths)}
+
+
+def cluster_roles(gates: Container[str]) -> dict[str, Rules]:
+    """Role name to rules; `gates` are the names of the enabled feature gates."""
+    health = ("/livez", "/readyz", "/healthz")
+    roles: dict[str, Rules] = {
+        "cluster-admin": [rule("*", "*", "*"), urls("*", verb="*")],
+        "system:discovery": [
+            urls(
+                *health,
+                "/version",
+                "/version/",
+                "/openapi",
+                "/openapi/*",
+                "/api",
+                "/api/*",
+                "/apis",
+                "/apis/*",
+            )
+        ],
+        "system:public-info-viewer": [urls(*health, "/version", "/version/")],
+        "system:monitoring": [
+            urls("/metrics", "/metrics/slis", *health, *(f"{path}/*" for path in health)),
+            rule("get", "nodes/metrics"),
+        ],
+        "system:basic-user": [
+            rule("create", "selfsubjectaccessreviews selfsubjectrulesreviews", "authorization.k8s.io"),
+            rule("create", "selfsubjectreviews", "authentication.k8s.io"),
+        ],
+        "system:auth-delegator": [
+            rule("create", "tokenreviews", "authentication.k8s.io"),
+            rule("create", "subjectaccessreviews", "authorization.k8s.io"),
+        ],
+        "system:service-account-issuer-discovery": [
+            urls("/.well-known/openid-configuration", "/openid/v1/jwks")
+        ],
+        "system:node": list(NODE_RULES),
+        "system:kube-scheduler": _scheduler(gates),
+        "system:kube-controller-manager": _controller_manager(),
+        "view": _view(),
+        "edit": _view() + _edit(),
+        "admin": _view() + _edit() + _admin(),
+    }
+    return roles
+
+
+def controller_roles(gates: Container[str]) -> dict[str, Rules]:
+    """Controller name (its service account in kube-system) to rules."""
+    apps = "apps extensions"
+    pods_and_status = [rule(f"{READ} delete", "pods"), rule("update patch", "pods/status")]
+    roles: dict[str, Rules] = {
+        "resource-claim-controller": [
+            rule(READ, "pods"),
+            rule("update", "pods/finalizers"),
+            rule(f"{READ} create delete", "resourceclaims", _DRA),
+            rule("update patch", "resourceclaims resourceclaims/status", _DRA),
+            rule("update patch", "pods/status"),
+            _EVENTS,
+        ],
+        "generic-garbage-collector": [rule(f"{READ} patch update delete", "*", "*"), _EVENTS],
+        "namespace-controller": [
+            rule(f"{READ} delete", "namespaces"),
+            rule("update", "namespaces/finalize namespaces/status"),
+            rule(f"{READ} delete deletecollection", "*", "*"),
+        ],
+        "node-controller": [
+            rule(f"{READ} update delete patch", "nodes"),
+            rule("patch update", "nodes/status"),
+            *pods_and_status,
+            rule(READ, "leases", _COORDINATION),
+            _EVENTS,
+        ],
+        "pod-garbage-collector": [
+            rule("list watch delete", "pods"),
+            rule(READ, "nodes"),
+            rule("patch", "pods/status"),
+        ],
+        "service-account-controller": [rule("create", "serviceaccounts"), _EVENTS],
+        "replicaset-controller": [
+            rule(f"{READ} update", "replicasets", apps),
+            rule("update", "replicasets/status replicasets/finalizers", apps),
+            rule("list watch patch create delete", "pods"),
+            _EVENTS,
+        ],
+        "deployment-controller": [
+            rule(f"{READ} update", "deployments", apps),
+            rule("update", "deployments/status deployments/finalizers", apps),
+            rule(f"{READ} create update patch delete", "replicasets", apps),
+            rule(f"{READ} update", "pods"),
+            _EVENTS,
+        ],
+        "daemon-set-controller": [
+            rule(READ, "daemonsets", apps),
+            rule("update", "daemonsets/status daemonsets/finalizers", apps),
+            rule("list watch", "nodes"),
+            rule("list watch create delete patch", "pods"),
+            rule("create", "pods/binding"),
+            rule(f"{READ} create delete update patch", "controllerrevisions", "apps"),
+            _EVENTS,
+        ],
+        "statefulset-controller": [
+            rule(f"{READ} create delete update patch", "pods"),
+            rule(READ, "statefulsets", "apps"),
+            rule("update", "statefulsets/status statefulsets/finalizers", "apps"),
+            rule(f"{READ} create delete update patch", "controllerrevisions", "apps"),
+            rule("update", "pods/finalizers"),
+            _EVENTS,
+        ],
+        "job-controller": [
+            rule(f"{READ} update patch", "jobs", "batch"),
+            rule("update patch", "jobs/status", "batch"),
+            rule("update", "jobs/finalizers", "batch"),
+            rule("list watch create delete patch", "pods"),
+            _EVENTS,
+        ],
+        "cronjob-controller": [
+            rule(f"{READ} update", "cronjobs", "batch"),
+            rule(f"{READ} create update delete patch", "jobs", "batch"),
+            rule("update", "cronjobs/status cronjobs/finalizers", "batch"),
+            rule("list watch delete", "pods"),
+            _EVENTS,
+        ],
+    }
+    if "DRAResourceClaimGranularStatusAuthorization" in gates:
+        roles["resource-claim-controller"].append(rule("update patch", "resourceclaims/binding", _DRA))
+    if "DRAWorkloadResourceClaims" in gates:
+        roles["resource-claim-controller"] += [
+            rule(READ, "podgroups", "scheduling.k8s.io"),
+            rule("update patch", "podgroups/status", "scheduling.k8s.io"),
+        ]
+    if "DRADeviceTaints" in gates:
+        eviction = [
+            *pods_and_status,
+            rule(READ, "resourceclaims", _DRA),
+            rule(READ, "resourceslices", _DRA),
+            rule(READ, "deviceclasses", _DRA),
+            _EVENTS,
+        ]
+        if "DRADeviceTaintRules" in gates:
+            eviction += [
+                rule("update patch", "devicetaintrules/status", _DRA),
+                rule(READ, "devicetaintrules", _DRA),
+            ]
+        roles["device-taint-eviction-controller"] = eviction
+    if "DRAResourcePoolStatus" in gates:
+        roles["resourcepoolstatusrequest-controller"] = [
+            rule(f"{READ} delete", "resourcepoolstatusrequests", _DRA),
+            rule("update patch", "resourcepoolstatusrequests/status", _DRA),
+            rule(READ, "resourceslices", _DRA),
+            rule(READ, "resourceclaims", _DRA),
+            rule(READ, "devicetaintrules", _DRA),
+            _EVENTS,
+        ]
+    return roles
+
+
+def _scheduler(gates: Container[str]) -> Rules:
+    rules = [
+        _EVENTS,
+        rule("create", "leases", _COORDINATION),
+        rule("get update list watch", "leases", _COORDINATION, ("kube-scheduler",)),
+        rule(READ, "nodes"),
+        rule(f"{READ} delete", "pods"),
+        rule("create", "pods/binding bindings"),
+        rule("patch update", "pods/status"),
+        rule(READ, "services replicationcontrollers"),
+        rule(READ, "replicasets", "apps extensions"),
+        rule(READ, "statefulsets", "apps"),
+        rule(READ, "poddisruptionbudgets", "policy"),
+        rule(READ, "persistentvolumeclaims persistentvolumes"),
+        rule("create", "tokenreviews", "authentication.k8s.io"),
+        rule("create", "subjectaccessreviews", "authorization.k8s.io"),
+        rule(READ, "namespaces"),
+        rule(READ, "csinodes volumeattachments csidrivers csistoragecapacities", "storage.k8s.io"),
+        rule(READ, "deviceclasses", _DRA),
+        rule(_READ_UPDATE, "resourceclaims", _DRA),
+        rule(_READ_UPDATE, "resourceclaims/status", _DRA),
+        rule("update", "pods/finalizers"),
+        rule(READ, "resourceslices", _DRA),
+    ]
+    if "DRAExtendedResource" in gates:
+        rules.append(rule("create delete", "resourceclaims", _DRA))
+    if "DRADeviceTaintRules" in gates:
+        rules.append(rule(READ, "devicetaintrules", _DRA))
+    if "DRAResourceClaimGranularStatusAuthorization" in gates:
+        rules.append(rule("update patch", "resourceclaims/binding", _DRA))
+    if "GenericWorkload" in gates:
+        rules.append(rule(READ, "podgroups", "scheduling.k8s.io"))
+        rules.append(rule("patch update", "podgroups/status", "scheduling.k8s.io"))
+    return rules
+
+
+def _controller_manager() -> Rules:
+    return [
+        _EVENTS,
+        rule("create", "leases", _COORDINATION),
+        rule("get update", "leases", _COORDINATION, ("kube-controller-manager",)),
+        rule("create", "secrets serviceaccounts"),
+        rule("delete", "secrets"),
+        rule("get", "namespaces secrets serviceaccounts configmaps"),
+        rule("update", "secrets serviceaccounts"),
+        rule("create", "tokenreviews", "authentication.k8s.io"),
+        rule("create", "subjectaccessreviews", "authorization.k8s.io"),
+        rule("list watch", "*", "*"),
+        rule("create", "serviceaccounts/token"),
+    ]
+
+
+def _view() -> Rules:
+    return [
+        rule(READ, "pods serviceaccounts services endpoints persistentvolumeclaims configmaps"),
+        rule(READ, "limitranges resourcequotas bindings pods/status namespaces/status pods/log"),
+        rule(READ, "namespaces"),
+        rule(READ, "events", f"- {EVENTS_GROUP}"),
+        rule(
+            READ,
+            "statefulsets statefulsets/status statefulsets/scale daemonsets daemonsets/status deployments "
+            "deployments/status deployments/scale replicasets replicasets/status replicasets/scale "
+            "controllerrevisions",
+            "apps",
+        ),
+        rule(READ, "jobs cronjobs cronjobs/status jobs/status", "batch"),
+        rule(READ, "poddisruptionbudgets poddisruptionbudgets/status", "policy"),
+        rule(READ, "resourceclaims resourceclaims/status resourceclaimtemplates", _DRA),
+    ]
+
+
+def _edit() -> Rules:
+    return [
+        rule(READ, "pods/attach pods/proxy pods/exec pods/portforward secrets services/proxy"),
+        rule("impersonate", "serviceaccounts"),
+        rule(_WRITE, "pods pods/attach pods/proxy pods/exec pods/portforward"),
+        rule("create", "pods/eviction"),
+        rule(_WRITE, "serviceaccounts services services/proxy persistentvolumeclaims configmaps secrets"),
+        rule("create", "serviceaccounts/token"),
+        rule(_WRITE, "events", f"- {EVENTS_GROUP}"),
+        rule(
+            _WRITE,
+            "statefulsets statefulsets/scale daemonsets deployments deployments/scale replicasets "
+            "replicasets/scale",
+            "apps",
+        ),
+        rule(_WRITE, "jobs cronjobs", "batch"),
+        rule(_WRITE, "poddisruptionbudgets", "policy"),
+        rule(f"{READ} {_WRITE}", "leases", _COORDINATION),
+        rule(_WRITE, "resourceclaims resourceclaimtemplates", _DRA),
+    ]
+
+
+def _admin() -> Rules:
+    return [
+        rule("create", "localsubjectaccessreviews", "authorization.k8s.io"),
+        rule(f"{READ} {_WRITE}", "roles rolebindings", "rbac.authorization.k8s.io"),
+    ]
