@@ -1,0 +1,340 @@
+"""The bench of the driver contract: one node, one driver, and the kit in the place of kubelet and administrator."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from clusters.client import Client
+from clusters.descriptor import Descriptor
+from clusters.interface import Cluster, Node
+from clusters.process import DriverProcess
+from conformance.contract import plugin
+from conformance.contract.claims import RESOURCE_API, Allocated, Claim, ClaimFactory, Config, Device
+from conformance.contract.evidence import collect
+from conformance.contract.plugin import CallFailed, Info, Prepared
+from conformance.model import Evidence, Failed, Isolation, NotTestable, Requirement, check
+
+GATE = "DRV-REG-01"
+NAMESPACE = "default"
+POLL_SECONDS = 0.05
+PUBLISH_SECONDS = 30.0
+T = TypeVar("T")
+
+
+def poll(probe: Callable[[], T | None], timeout: float, expected: str, seen: Callable[[], object] = lambda: "it did not happen") -> T:
+    """The first truthy answer of `probe`. Raises Failed after `timeout` seconds, saying what was expected."""
+    deadline = time.monotonic() + timeout
+    pause = threading.Event()
+    while True:
+        value = probe()
+        if value:
+            return value
+        if time.monotonic() >= deadline:
+            raise Failed(f"{expected} within {timeout:g} s", str(seen()))
+        pause.wait(POLL_SECONDS)
+
+
+class Bench:
+    """What a contract test works with. Failures of the driver raise Failed; nothing here is tier specific."""
+
+    def __init__(self, node: Node, client: Client, descriptor: Descriptor) -> None:
+        self.node = node
+        self.client = client
+        self.descriptor = descriptor
+        self.api_proxy = node.api_proxy
+        self.plugin_proxy = node.plugin_proxy
+        device_class = descriptor.device_classes[0] if descriptor.device_classes else descriptor.name
+        self.claims = ClaimFactory(client, NAMESPACE, descriptor.name, device_class)
+        self.driver: DriverProcess | None = None
+        self.shared = False
+        self._mark = time.monotonic()
+        self._held: dict[str, Claim] = {}
+
+    # Driver life cycle
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start the driver (again); by default wait until the kubelet has registered it."""
+        if self.driver is None:
+            self.driver = self.node.run_driver(self.descriptor)
+        else:
+            self.driver.start()
+        if wait:
+            self.wait_registered()
+
+    @property
+    def process(self) -> DriverProcess:
+        """The driver's process; it must have been started."""
+        assert self.driver is not None, "start() comes first"  # noqa: S101 - a mistake in a test of the kit
+        return self.driver
+
+    def wait_registered(self) -> None:
+        """Wait for a registration at the kubelet, at most as long as the descriptor allows."""
+        def probe() -> bool:
+            if self.node.kubelet.is_registered(self.descriptor.name):
+                return True
+            self._check_alive()
+            return False
+
+        poll(
+            probe, self.descriptor.ready_seconds, "the kubelet registers the driver",
+            lambda: self.node.kubelet.last_problem() or self._sockets(),
+        )
+
+    def registration_socket(self) -> Path:
+        """The driver's own registration socket, as soon as it exists."""
+        def probe() -> Path | None:
+            self._check_alive()
+            return next((path for path in sorted(self.node.paths.registry.iterdir())
+                         if path.is_socket() and not path.name.startswith(".")), None)
+
+        return poll(probe, self.descriptor.ready_seconds, "a registration socket in the registry directory", self._sockets)
+
+    def _check_alive(self) -> None:
+        if self.driver is not None and not self.driver.running:
+            raise Failed("a running driver", f"it ended with exit code {self.driver.exit_code}")
+
+    def _sockets(self) -> str:
+        names = sorted(path.name for path in self.node.paths.registry.iterdir())
+        return f"the registry directory holds {', '.join(names) or 'nothing'}"
+
+    def info(self) -> Info:
+        """GetInfo, asked on the driver's registration socket."""
+        socket = self.registration_socket()
+        try:
+            return plugin.get_info(socket)
+        except CallFailed as error:
+            raise Failed("an answer to GetInfo", str(error)) from None
+
+    # Slices
+
+    def slices(self) -> list[dict[str, Any]]:
+        """The driver's slices for this node, as the API server holds them."""
+        selector = f"spec.driver={self.descriptor.name},spec.nodeName={self.node.name}"
+        return self.client.list(RESOURCE_API, "resourceslices", fieldSelector=selector)
+
+    def wait_published(self, timeout: float = PUBLISH_SECONDS) -> list[dict[str, Any]]:
+        """The slices, once every pool is complete and some device is there."""
+        def probe() -> list[dict[str, Any]] | None:
+            self._check_alive()
+            slices = self.slices()
+            return slices if _complete(slices) and _devices(slices) else None
+
+        return poll(probe, timeout, "a complete pool with devices", lambda: describe_slices(self.slices()))
+
+    def devices(self, count: int) -> list[Device]:
+        """The first `count` published devices. Raises NotTestable when there are fewer."""
+        found = _devices(self.wait_published())
+        if len(found) < count:
+            raise NotTestable(f"{count} devices are needed; the driver published {len(found)}")
+        return found[:count]
+
+    # Claims
+
+    def claim(self, *devices: Device, configs: Sequence[Config] = ()) -> Claim:
+        """A claim allocated to the devices, all for the request "gpu"."""
+        return self.claims.create([Allocated(device) for device in devices], configs)
+
+    def version(self) -> str:
+        """The DRAPlugin version the kubelet would call."""
+        versions = self.info().dra_versions
+        check(bool(versions), "a DRAPlugin version in GetInfo", self.info().supported_versions)
+        return versions[0]
+
+    def endpoint(self) -> Path:
+        """Where the kubelet calls the plugin (through the recording proxy)."""
+        return self.node.kubelet.endpoint(self.descriptor.name)
+
+    def call_prepare(self, *claims: Claim, version: str = "") -> dict[str, Prepared]:
+        """Prepare as it is answered. Raises CallFailed when the RPC fails as a whole."""
+        for claim in claims:
+            self._held[claim.uid] = claim
+        return plugin.prepare(self.endpoint(), version or self.version(), claims)
+
+    def prepare(self, claim: Claim, version: str = "") -> Prepared:
+        """Prepare one claim, which must succeed."""
+        expected = f"claim {claim.name} is prepared"
+        try:
+            answer = self.call_prepare(claim, version=version)
+        except CallFailed as error:
+            raise Failed(expected, str(error)) from None
+        check(claim.uid in answer, expected, f"an answer for {', '.join(answer) or 'no claim'}")
+        check(not answer[claim.uid].error, expected, answer[claim.uid])
+        return answer[claim.uid]
+
+    def refuse(self, claim: Claim, why: str) -> str:
+        """Prepare one claim, which must be refused; the text of the refusal."""
+        try:
+            answer = self.call_prepare(claim)
+        except CallFailed as error:
+            refused = error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "UNIMPLEMENTED")
+            check(refused, f"an error because {why}", error)
+            return str(error)
+        entry = answer.get(claim.uid)
+        check(entry is not None and bool(entry.error), f"an error because {why}", entry or "no entry for the claim")
+        assert entry is not None  # noqa: S101 - checked above
+        return entry.error
+
+    def unprepare(self, *claims: Claim) -> None:
+        """Unprepare claims, which must succeed."""
+        expected = f"claim {', '.join(claim.name for claim in claims)} is unprepared"
+        try:
+            answer = plugin.unprepare(self.endpoint(), self.version(), claims)
+        except CallFailed as error:
+            raise Failed(expected, str(error)) from None
+        for claim in claims:
+            check(claim.uid in answer, expected, f"an answer for {', '.join(answer) or 'no claim'}")
+            check(not answer[claim.uid], expected, f"error {answer[claim.uid]!r}")
+            self._held.pop(claim.uid, None)
+
+    # Files and hooks
+
+    def cdi_files(self) -> dict[str, bytes]:
+        """Every file of the CDI directory that a runtime would look at or that was left over, by name."""
+        found: dict[str, bytes] = {}
+        for path in sorted(self.node.paths.cdi.iterdir()):
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+                found[path.name] = path.read_bytes()
+        return found
+
+    def hook(self, name: str, device: Device | None = None) -> None:
+        """Run a hook of the descriptor."""
+        self.node.run_hook(self.descriptor, name, device.name if device else "")
+
+    # Keeping house
+
+    def begin(self) -> None:
+        """A test begins: evidence counts from now."""
+        self._mark = time.monotonic()
+
+    def evidence(self) -> Sequence[Evidence]:
+        """What was seen since the test began."""
+        return collect(self, self._mark)
+
+    def tidy(self) -> None:
+        """Unprepare and remove what the test left. Raises when the driver does not allow it."""
+        for claim in list(self._held.values()):
+            self.unprepare(claim)
+        self.claims.delete_all()
+
+    def close(self) -> None:
+        """Stop the driver and remove the node."""
+        self.node.close()
+
+
+class ContractEnvironment:
+    """Benches for contract tests: running drivers are shared one test after another, the rest get a node of their own."""
+
+    def __init__(self, cluster: Cluster, descriptor: Descriptor) -> None:
+        self._cluster = cluster
+        self._descriptor = descriptor
+        self._client = cluster.client("admin")
+        self._idle: queue.SimpleQueue[Bench] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._all: list[Bench] = []
+        self._unregistered = ""
+
+    def __enter__(self) -> ContractEnvironment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for bench in list(self._all):
+            self._discard(bench)
+
+    @contextlib.contextmanager
+    def bench(self, requirement: Requirement) -> Iterator[Bench]:
+        """A bench for one test: with a running driver for parallel ones, with a prepared node for the others."""
+        if requirement.area != "registration":
+            self._require_registration()
+        bench = self._shared() if requirement.isolation is Isolation.PARALLEL else self._new()
+        bench.begin()
+        healthy = False
+        try:
+            yield bench
+            if bench.shared:
+                bench.tidy()
+                healthy = True
+        finally:
+            if healthy:
+                self._idle.put(bench)
+            else:
+                self._discard(bench)
+
+    def _require_registration(self) -> None:
+        """Find out once whether this driver registers at all; otherwise every test would wait for it in vain."""
+        with self._lock:
+            if self._unregistered:
+                raise NotTestable(self._unregistered)
+            if not self._all or not any(bench.shared for bench in self._all):
+                try:
+                    self._idle.put(self._started())
+                except Failed as failure:
+                    self._unregistered = f"the driver did not register: {failure.seen}"
+                    raise NotTestable(self._unregistered) from None
+
+    def _shared(self) -> Bench:
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            return self._started()
+
+    def _started(self) -> Bench:
+        bench = self._new()
+        bench.shared = True
+        try:
+            bench.start()
+        except BaseException:
+            self._discard(bench)
+            raise
+        return bench
+
+    def _new(self) -> Bench:
+        bench = Bench(self._cluster.add_node(), self._client, self._descriptor)
+        self._all.append(bench)
+        return bench
+
+    def _discard(self, bench: Bench) -> None:
+        if bench in self._all:
+            self._all.remove(bench)
+            bench.close()
+
+
+def _complete(slices: Sequence[dict[str, Any]]) -> bool:
+    pools: dict[str, list[dict[str, Any]]] = {}
+    for item in slices:
+        pools.setdefault(item["spec"]["pool"]["name"], []).append(item["spec"]["pool"])
+    return bool(pools) and all(
+        sum(pool["generation"] == max(other["generation"] for other in members) for pool in members)
+        == members[-1]["resourceSliceCount"]
+        for members in pools.values()
+    )
+
+
+def _devices(slices: Sequence[dict[str, Any]]) -> list[Device]:
+    ordered = sorted(slices, key=lambda item: (item["spec"]["pool"]["name"], item["metadata"]["name"]))
+    return [
+        Device(item["spec"]["pool"]["name"], device["name"])
+        for item in ordered for device in item["spec"].get("devices") or []
+    ]
+
+
+def describe_slices(slices: Sequence[dict[str, Any]]) -> str:
+    """Slices in a few words."""
+    if not slices:
+        return "no slice"
+    return "; ".join(
+        f"{item['metadata']['name']}: pool {item['spec']['pool']['name']} generation {item['spec']['pool']['generation']}, "
+        f"{len(item['spec'].get('devices') or [])} devices, count {item['spec']['pool']['resourceSliceCount']}"
+        for item in slices
+    )
+
+
+__all__ = ["GATE", "NAMESPACE", "PUBLISH_SECONDS", "Bench", "ContractEnvironment", "describe_slices", "poll"]
