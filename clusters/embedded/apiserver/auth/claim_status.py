@@ -34,7 +34,7 @@ def check(
 
     `verb` is update or patch as the request used it, `new` and `old` are status dicts (stale device entries
     of a lost allocation already dropped). Allocation and reservedFor need resourceclaims/binding
-    cluster-wide; device entries need resourceclaims/driver, named after each driver, in the claim's namespace.
+    cluster-wide; device entries need resourceclaims/driver in the claim's namespace, named after each driver.
     """
     context = Attributes(user, verb, "resource.k8s.io", version, "resourceclaims", namespace=namespace)
     errors = _binding(context, new, old, authorizer)

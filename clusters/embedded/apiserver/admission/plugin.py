@@ -1,0 +1,35 @@
+"""What an admission plugin is."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from clusters.embedded.apiserver.admission.request import Request
+from clusters.embedded.apiserver.auth.attributes import Authorizer
+from clusters.embedded.apiserver.auth.reader import Reader
+
+
+@dataclass(frozen=True)
+class Context:
+    """What plugins may use: the stored objects, the authorizer, the names of the enabled feature gates."""
+
+    reader: Reader
+    authorizer: Authorizer
+    gates: Container[str] = field(default_factory=frozenset)
+
+
+class Plugin:
+    """Base of all plugins: both steps do nothing unless overridden; either may raise ApiError."""
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def mutate(self, request: Request) -> None:
+        """Change `request.object`, or refuse."""
+
+    def validate(self, request: Request) -> None:
+        """Refuse what must not be stored; must not change the object."""
