@@ -76,6 +76,10 @@ class Host:
         """All GPUs by PCI address; a root without any gives an empty list (`scan` says why)."""
         return list(self.scan().gpus)
 
+    def gpu(self, bdf: str) -> Gpu | None:
+        """The GPU at a PCI address, None when there is none (any more)."""
+        return _Function(self, bdf, []).gpu()
+
     def scan(self) -> Scan:
         """All GPUs and what was odd on the way."""
         problems: list[str] = []
