@@ -112,7 +112,36 @@ class Bench:
         except CallFailed as error:
             raise Failed("an answer to GetInfo", str(error)) from None
 
+    def service_socket(self) -> Path:
+        """The driver's own service socket, as GetInfo tells it."""
+        return Path(self.info().endpoint or self.registration_socket())
+
+    def wait_answering(self) -> None:
+        """Wait until the driver is registered and answers a call that it must always answer."""
+        problem = ""
+
+        def probe() -> bool:
+            nonlocal problem
+            self._check_alive()
+            if not self.node.kubelet.is_registered(self.descriptor.name):
+                problem = self.node.kubelet.last_problem() or self._sockets()
+                return False
+            try:
+                versions = plugin.get_info(self.registration_socket()).dra_versions
+                plugin.unprepare(self.endpoint(), versions[0], [])
+            except CallFailed as error:
+                problem = str(error)
+                return False
+            return True
+
+        poll(probe, self.descriptor.ready_seconds, "the driver is registered and answers", lambda: problem)
+
     # Slices
+
+    def delete_slices(self) -> None:
+        """Remove every slice of the driver on this node, behind its back."""
+        for item in self.slices():
+            self.client.delete(RESOURCE_API, "resourceslices", item["metadata"]["name"])
 
     def slices(self) -> list[dict[str, Any]]:
         """The driver's slices for this node, as the API server holds them."""
@@ -193,6 +222,11 @@ class Bench:
             check(not answer[claim.uid], expected, f"error {answer[claim.uid]!r}")
             self._held.pop(claim.uid, None)
 
+    def allow_admin_access(self) -> None:
+        """Label the claims' namespace for admin access."""
+        label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+        self.client.patch("v1", "namespaces", NAMESPACE, label)
+
     # Files and hooks
 
     def cdi_files(self) -> dict[str, bytes]:
@@ -238,6 +272,7 @@ class ContractEnvironment:
         self._idle: queue.SimpleQueue[Bench] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._all: list[Bench] = []
+        self._registers = False
         self._unregistered = ""
 
     def __enter__(self) -> ContractEnvironment:
@@ -252,12 +287,15 @@ class ContractEnvironment:
     @contextlib.contextmanager
     def bench(self, requirement: Requirement) -> Iterator[Bench]:
         """A bench for one test: with a running driver for parallel ones, with a prepared node for the others."""
-        if requirement.area != "registration":
+        needs_registration = requirement.area != "registration"
+        if needs_registration:
             self._require_registration()
         bench = self._shared() if requirement.isolation is Isolation.PARALLEL else self._new()
         bench.begin()
         healthy = False
         try:
+            if bench.shared and needs_registration:
+                bench.wait_registered()
             yield bench
             if bench.shared:
                 bench.tidy()
@@ -271,26 +309,29 @@ class ContractEnvironment:
     def _require_registration(self) -> None:
         """Find out once whether this driver registers at all; otherwise every test would wait for it in vain."""
         with self._lock:
-            if self._unregistered:
-                raise NotTestable(self._unregistered)
-            if not self._all or not any(bench.shared for bench in self._all):
+            if self._registers:
+                return
+            if not self._unregistered:
+                bench = self._shared()
                 try:
-                    self._idle.put(self._started())
+                    bench.wait_registered()
                 except Failed as failure:
                     self._unregistered = f"the driver did not register: {failure.seen}"
-                    raise NotTestable(self._unregistered) from None
+                    self._discard(bench)
+                else:
+                    self._registers = True
+                    self._idle.put(bench)
+            if self._unregistered:
+                raise NotTestable(self._unregistered)
 
     def _shared(self) -> Bench:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
-            return self._started()
-
-    def _started(self) -> Bench:
-        bench = self._new()
+            bench = self._new()
         bench.shared = True
         try:
-            bench.start()
+            bench.start(wait=False)
         except BaseException:
             self._discard(bench)
             raise

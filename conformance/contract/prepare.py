@@ -187,6 +187,6 @@ def unknown_device(bench: Bench) -> None:
 def admin_access(bench: Bench) -> None:
     (device,) = bench.devices(1)
     bench.prepare(bench.claim(device))
-    bench.admin_namespace()
+    bench.allow_admin_access()
     bench.prepare(bench.claims.create([Allocated(device, admin_access=True)]))
     bench.refuse(bench.claim(device), "the device is still held")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import stat
 
-from clusters.process import DriverProcess
 from conformance.catalogue import requirement
 from conformance.contract import plugin
 from conformance.contract.bench import Bench, poll
@@ -17,14 +16,8 @@ _BARE_VERSION = re.compile(r"v?\d+(\.\d+)*\Z")
 _CODE = "drakit-made-up-failure"
 
 
-def _process(bench: Bench) -> DriverProcess:
-    bench.start(wait=False)
-    return bench.process
-
-
 @requirement("DRV-REG-01")
 def registration_service(bench: Bench) -> None:
-    _process(bench)
     bench.info()
 
 
@@ -75,7 +68,7 @@ def versions_served(bench: Bench) -> None:
 
 @requirement("DRV-REG-07")
 def service_before_registration(bench: Bench) -> None:
-    _process(bench)
+    bench.start(wait=False)
     # The kit's own look at the socket is quicker than a kubelet's, which ticks once a second.
     for version in bench.info().dra_versions[:1]:
         try:
@@ -109,14 +102,9 @@ def kubelet_restart(bench: Bench) -> None:
 @requirement("DRV-REG-10")
 def sigkill_and_stale_sockets(bench: Bench) -> None:
     bench.start()
-    old = bench.endpoint()
     bench.process.kill()
-    bench.process.start()
-    poll(
-        lambda: bench.driver_answers(), bench.descriptor.ready_seconds, "the driver registers and answers again",
-        lambda: f"endpoint {old}; {bench.node.kubelet.last_problem() or 'no registration'}; "
-        f"the driver is {'running' if bench.process.running else f'gone, exit code {bench.process.exit_code}'}",
-    )
+    bench.start(wait=False)
+    bench.wait_answering()
 
 
 @requirement("DRV-REG-11")
