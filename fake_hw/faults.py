@@ -187,7 +187,7 @@ class Faults:
         self._change(change)
 
     def fail_configure(self, bdf: str = EVERY, call: int | None = None) -> None:
-        """Let configure calls fail: all of a device or of any, or only the `call`-th from now (1 is the next)."""
+        """Let configure calls fail: all of a device or of any, or only the `call`-th from now."""
         if call is not None and call < 1:
             raise FaultError(f"call {call} must be 1 (the next call) or more")
 
@@ -273,11 +273,12 @@ def _gpu_or_every(machine: Machine, bdf: str) -> None:
 
 
 def _no_gpu(bdf: str, known: Collection[str]) -> FaultError:
-    return FaultError(f"{bdf}: no such GPU; there are {', '.join(known) or 'none'}{did_you_mean(bdf, known)}")
+    have = ", ".join(known) or "none"
+    return FaultError(f"{bdf}: no such GPU; there are {have}{did_you_mean(bdf, known)}")
 
 
 def _resolve(target: str, machine: Machine, old: FaultSet, files_only: bool) -> str:
-    """The path below the root that a target names; it must be in the tree when nothing is missing or vanished."""
+    """The path below the root that a target names, which must be in the tree without faults."""
     known = _addresses(machine)
     path = target.strip("/")
     first, _, rest = path.removeprefix(BUS_DEVICES + "/").partition("/")
