@@ -1,0 +1,141 @@
+"""A node of the embedded tier: directories, API objects, the kubelet's plugin half and the two proxies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from clusters.client import Client
+from clusters.descriptor import Descriptor
+from clusters.embedded.kubelet.plugins import PluginManager
+from clusters.guardian import Guardian
+from clusters.interface import NodePaths, NodeSpec
+from clusters.process import DriverProcess, run_command
+from clusters.proxies.api_proxy import ApiProxy
+from clusters.proxies.grpc_proxy import PluginProxy
+
+_TOKEN_SECONDS = 24 * 3600
+
+
+class EmbeddedNode:
+    """One node. The driver under test talks to the API server through `api_proxy`, the kubelet to it through `plugin_proxy`."""
+
+    def __init__(
+        self, name: str, spec: NodeSpec, root: Path, *, client: Client, guardian: Guardian,
+        identity: Callable[[Descriptor], tuple[str, str]], api_proxy: ApiProxy,
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._guardian = guardian
+        self._identity = identity
+        self._lock = threading.Lock()
+        self._driver: DriverProcess | None = None
+        self._prepared = False
+        self._token = ""
+        self.paths = NodePaths(
+            root=root, plugins=root / "plugins", registry=root / "reg", kubelet_registry=root / "kreg",
+            proxy_sockets=root / "px", cdi=root / "cdi", hardware=root / "hw",
+        )
+        root.mkdir(mode=0o700)
+        for path in (
+            self.paths.plugins, self.paths.registry, self.paths.kubelet_registry, self.paths.proxy_sockets, self.paths.cdi
+        ):
+            path.mkdir(mode=0o750)
+        self._create_node(spec)
+        self.api_proxy = api_proxy
+        self.plugin_proxy = PluginProxy(self.paths.registry, self.paths.kubelet_registry, self.paths.proxy_sockets)
+        self.kubelet = PluginManager(name, self.paths.kubelet_registry)
+        self.plugin_proxy.start()
+        self.kubelet.start()
+
+    def _create_node(self, spec: NodeSpec) -> None:
+        labels = {"kubernetes.io/hostname": self.name, **dict(spec.labels)}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.name, "labels": labels}}
+        self._client.create("v1", "nodes", node)
+
+    def stat(self, path: str) -> os.stat_result:
+        """Status of a path as the node sees it. Raises OSError."""
+        return Path(path).stat()
+
+    def kubeconfig(self, descriptor: Descriptor) -> Path:
+        """The driver's kubeconfig: its service account, bound to a Pod on this node, through the API proxy."""
+        path = self.paths.root / "kubeconfig"
+        with self._lock:
+            if not self._token:
+                self._token = self._bound_token(*self._identity(descriptor))
+                self.api_proxy.write_kubeconfig(path, token=self._token)
+        return path
+
+    def _bound_token(self, namespace: str, account: str) -> str:
+        pod: dict[str, Any] = {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"driver-{self.name}"},
+            "spec": {
+                "serviceAccountName": account, "nodeName": self.name,
+                "containers": [{"name": "driver", "image": "driver"}],
+            },
+        }
+        created = self._client.create("v1", "pods", pod, namespace)
+        reference = {
+            "kind": "Pod", "apiVersion": "v1", "name": created["metadata"]["name"], "uid": created["metadata"]["uid"]
+        }
+        request = {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": _TOKEN_SECONDS, "boundObjectRef": reference},
+        }
+        answer = self._client.create("v1", "serviceaccounts", request, namespace, account, "token")
+        return str(answer["status"]["token"])
+
+    def _values(self, descriptor: Descriptor) -> dict[str, str]:
+        plugin_dir = self.paths.plugins / descriptor.name
+        plugin_dir.mkdir(mode=0o750, exist_ok=True)
+        return {
+            "node": self.name,
+            "kubeconfig": str(self.kubeconfig(descriptor)),
+            "plugin_dir": str(plugin_dir),
+            "registry_dir": str(self.paths.registry),
+            "cdi_dir": str(self.paths.cdi),
+            "hw_root": str(self.paths.hardware),
+            "socket_dir": str(self.paths.root),
+        }
+
+    def prepare(self, descriptor: Descriptor) -> None:
+        """Run the descriptor's prepareNode commands, once."""
+        if self._prepared:
+            return
+        self._prepared = True
+        for command in descriptor.prepare_node:
+            run_command(descriptor.expand(command, self._values(descriptor)), what="prepareNode")
+
+    def run_hook(self, descriptor: Descriptor, name: str, device: str = "") -> None:
+        """Run the commands of a hook. Raises StartError."""
+        self.prepare(descriptor)
+        for command in descriptor.hooks[name]:
+            values = {**self._values(descriptor), "device": device}
+            run_command(descriptor.expand(command, values), what=f"hooks.{name}")
+
+    def run_driver(self, descriptor: Descriptor) -> DriverProcess:
+        """Prepare the node and start the driver. Raises StartError."""
+        self.prepare(descriptor)
+        values = self._values(descriptor)
+        environment = {key: descriptor.expand([value], values)[0] for key, value in descriptor.environment.items()}
+        self._driver = DriverProcess(
+            descriptor.expand(descriptor.start, values), environment=environment, log=self.paths.root / "driver.log",
+            guardian=self._guardian, stop_signal=descriptor.stop_signal, stop_seconds=descriptor.stop_seconds,
+        )
+        self._driver.start()
+        return self._driver
+
+    def close(self) -> None:
+        """Kill the driver, stop kubelet and proxies, remove the files; the API objects stay for the record."""
+        if self._driver is not None:
+            self._driver.kill()
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, self.paths.root, ignore_errors=True)
+            stack.callback(self.api_proxy.close)
+            stack.callback(self.plugin_proxy.stop)
+            stack.callback(self.kubelet.stop)
