@@ -49,8 +49,8 @@ class Field:
 
     `type` is string, bool, int32, int64, bytes (base64 in JSON), quantity, time, microtime, intorstring, raw
     (any JSON), fieldsv1 (a JSON object), strings (a list of strings that is a message on the wire) or message
-    (see `message`). `shape` says whether it is one such value, a list, or a map with string keys. `number` is the
-    wire number, 0 for what the wire does not hold (kind and apiVersion of an object).
+    (see `message`). `shape` says whether it is one such value, a list, or a map with string keys. `number` is
+    the wire number, 0 for what the wire does not hold (kind and apiVersion of an object).
     """
 
     name: str

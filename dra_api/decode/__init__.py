@@ -1,0 +1,25 @@
+"""From JSON and YAML to API objects, with the strictness and the words of a real API server.
+
+Request bodies go through `decode_body`, manifests of users through `load_manifests`. Error texts are those of
+Kubernetes 1.37 (tests/dra_api/data/wire_golden.json holds a real decoder's answers).
+"""
+
+from __future__ import annotations
+
+from .bodies import decode_body, interpret
+from .json_text import decode_json
+from .objects import Decoded, decode_object
+from .plans import zero_object
+from .problems import DecodeError
+from .yaml_text import decode_yaml
+
+__all__ = [
+    "DecodeError",
+    "Decoded",
+    "decode_body",
+    "decode_json",
+    "decode_object",
+    "decode_yaml",
+    "interpret",
+    "zero_object",
+]
