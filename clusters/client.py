@@ -23,7 +23,9 @@ class ClientError(Exception):
         self.body = dict(body or {})
 
 
-def _path(api_version: str, resource: str, namespace: str | None, name: str | None, subresource: str | None) -> str:
+def _path(
+    api_version: str, resource: str, namespace: str | None, name: str | None, subresource: str | None
+) -> str:
     base = "/api/" + api_version if "/" not in api_version else "/apis/" + api_version
     parts = [base]
     if namespace:
@@ -68,8 +70,16 @@ class Client:
         params = [(key, value) for key, value in (query or {}).items()]
         try:
             response = self._api.call_api(
-                path, method, {}, params, headers, body=body, auth_settings=["BearerToken"],
-                _preload_content=False, _request_timeout=timeout, _return_http_data_only=True,
+                path,
+                method,
+                {},
+                params,
+                headers,
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=timeout,
+                _return_http_data_only=True,
             )
             return json.loads(response.data)
         except ApiException as error:
@@ -82,7 +92,9 @@ class Client:
         result: dict[str, Any] = self.request("GET", _path(api_version, resource, namespace, name, None))
         return result
 
-    def find(self, api_version: str, resource: str, name: str, namespace: str | None = None) -> dict[str, Any] | None:
+    def find(
+        self, api_version: str, resource: str, name: str, namespace: str | None = None
+    ) -> dict[str, Any] | None:
         """One object, or None when it does not exist."""
         try:
             return self.get(api_version, resource, name, namespace)
@@ -99,8 +111,13 @@ class Client:
         return answer.get("items") or []
 
     def create(
-        self, api_version: str, resource: str, body: Mapping[str, Any], namespace: str | None = None,
-        name: str | None = None, subresource: str | None = None,
+        self,
+        api_version: str,
+        resource: str,
+        body: Mapping[str, Any],
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
     ) -> dict[str, Any]:
         """POST an object (or a subresource of `name`)."""
         path = _path(api_version, resource, namespace, name, subresource)
@@ -117,8 +134,14 @@ class Client:
         return result
 
     def patch(
-        self, api_version: str, resource: str, name: str, body: Any, namespace: str | None = None,
-        subresource: str | None = None, content_type: str = "application/merge-patch+json",
+        self,
+        api_version: str,
+        resource: str,
+        name: str,
+        body: Any,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        content_type: str = "application/merge-patch+json",
     ) -> dict[str, Any]:
         """PATCH an object, by default with a JSON merge patch."""
         path = _path(api_version, resource, namespace, name, subresource)
@@ -126,7 +149,11 @@ class Client:
         return result
 
     def delete(
-        self, api_version: str, resource: str, name: str, namespace: str | None = None,
+        self,
+        api_version: str,
+        resource: str,
+        name: str,
+        namespace: str | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> None:
         """DELETE an object; an absent one is fine."""
@@ -145,8 +172,15 @@ class Client:
         headers = {"Accept": "application/json"}
         try:
             response = self._api.call_api(
-                path, "GET", {}, params, headers, auth_settings=["BearerToken"], _preload_content=False,
-                _request_timeout=timeout + 5, _return_http_data_only=True,
+                path,
+                "GET",
+                {},
+                params,
+                headers,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=timeout + 5,
+                _return_http_data_only=True,
             )
         except ApiException as error:
             raise _client_error(error) from None

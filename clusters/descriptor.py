@@ -56,7 +56,9 @@ class Rule:
     def as_dict(self) -> dict[str, Any]:
         """The rule in the form of the RBAC API."""
         rule: dict[str, Any] = {
-            "apiGroups": list(self.api_groups), "resources": list(self.resources), "verbs": list(self.verbs)
+            "apiGroups": list(self.api_groups),
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
         }
         if self.resource_names:
             rule["resourceNames"] = list(self.resource_names)
@@ -65,7 +67,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Configs:
-    """Example opaque parameters. `valid` is accepted by every device; `unknown_field` differs from it by one misspelt key."""
+    """Example opaque parameters.
+
+    `valid` is accepted by every device; `unknown_field` differs from it by one misspelt key.
+    """
 
     valid: Mapping[str, Any] | None = None
     unknown_field: Mapping[str, Any] | None = None
@@ -94,7 +99,10 @@ class Descriptor:
     def expand(self, command: Iterable[str], values: Mapping[str, str]) -> list[str]:
         """A command with its placeholders replaced."""
         everything = {
-            "python": sys.executable, "descriptor_dir": str(self.path.parent.resolve()), "driver": self.name, **values
+            "python": sys.executable,
+            "descriptor_dir": str(self.path.parent.resolve()),
+            "driver": self.name,
+            **values,
         }
         return [_PLACEHOLDER.sub(lambda match: everything.get(match[1], match[0]), word) for word in command]
 
@@ -108,7 +116,9 @@ def load(path: Path, capabilities: Iterable[str]) -> Descriptor:
         reader.problem("schemaVersion", f"{version} is not known; this drakit reads {SCHEMA_VERSION}")
     name = reader.take("name", str, required=True)
     if name and (len(name) > 63 or not _NAME.match(name)):
-        reader.problem("name", f'"{name}" is not a driver name: a lower-case DNS subdomain of at most 63 characters')
+        reader.problem(
+            "name", f'"{name}" is not a driver name: a lower-case DNS subdomain of at most 63 characters'
+        )
     start = reader.child("start", required=True)
     stop = reader.child("stop")
     descriptor = Descriptor(
@@ -140,7 +150,10 @@ def _check_placeholders(reader: Reader, key: str, command: Iterable[str], extra:
         for name in _PLACEHOLDER.findall(word):
             if name not in allowed:
                 options = ", ".join("{" + option + "}" for option in sorted(allowed))
-                reader.problem(key, f"unknown placeholder {{{name}}}{did_you_mean(name, allowed)} (known here: {options})")
+                reader.problem(
+                    key,
+                    f"unknown placeholder {{{name}}}{did_you_mean(name, allowed)} (known here: {options})",
+                )
 
 
 def _command(reader: Reader, key: str, *, required: bool = False) -> Command:
@@ -212,10 +225,21 @@ def _hooks(reader: Reader) -> Mapping[str, tuple[Command, ...]]:
     device = frozenset({"device"})
     hooks = {
         name: _commands(reader, name, device if "{device}" in purpose else frozenset())
-        for name, purpose in HOOKS.items() if reader.has(name)
+        for name, purpose in HOOKS.items()
+        if reader.has(name)
     }
     reader.end(allow=HOOKS)
     return hooks
 
 
-__all__ = ["HOOKS", "PLACEHOLDERS", "SCHEMA_VERSION", "Command", "Configs", "Descriptor", "DocumentError", "Rule", "load"]
+__all__ = [
+    "HOOKS",
+    "PLACEHOLDERS",
+    "SCHEMA_VERSION",
+    "Command",
+    "Configs",
+    "Descriptor",
+    "DocumentError",
+    "Rule",
+    "load",
+]

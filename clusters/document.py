@@ -43,7 +43,9 @@ def load_yaml(path: Path) -> Any:
     except FileNotFoundError:
         raise DocumentError(str(path), ["no such file"]) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DocumentError(str(path), [f"cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
+        raise DocumentError(
+            str(path), [f"cannot be read: {getattr(error, 'strerror', None) or error}"]
+        ) from None
     return parse_yaml(text, str(path))
 
 
@@ -65,8 +67,14 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     return f'; did you mean "{close[0]}"?' if close else ""
 
 
-_NAMES: Mapping[type, str] = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "a mapping",
-                              float: "a number"}
+_NAMES: Mapping[type, str] = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    list: "a list",
+    dict: "a mapping",
+    float: "a number",
+}
 
 
 def _type_name(value: Any) -> str:
@@ -139,7 +147,10 @@ class Reader:
             if not isinstance(item, str):
                 self.problem(f"{key}[{index}]", f"must be a string, got {_type_name(item)}")
             elif options is not None and item not in options:
-                self.problem(f"{key}[{index}]", f'"{item}" is not one of {", ".join(options)}{did_you_mean(item, options)}')
+                self.problem(
+                    f"{key}[{index}]",
+                    f'"{item}" is not one of {", ".join(options)}{did_you_mean(item, options)}',
+                )
             else:
                 result.append(item)
         return result
@@ -152,7 +163,10 @@ class Reader:
     def children(self, key: str, *, required: bool = False) -> list[Reader]:
         """Readers for a list of mappings."""
         items = self.take(key, list, required=required)
-        return [Reader(item, self.source, self._at(f"{key}[{index}]"), self.problems) for index, item in enumerate(items)]
+        return [
+            Reader(item, self.source, self._at(f"{key}[{index}]"), self.problems)
+            for index, item in enumerate(items)
+        ]
 
     def keys(self) -> list[str]:
         """All keys present."""
@@ -168,7 +182,9 @@ class Reader:
         for key in self._value:
             if key not in known:
                 options = ", ".join(sorted(known))
-                self.problem(str(key), f"unknown field{did_you_mean(str(key), known)} (known here: {options})")
+                self.problem(
+                    str(key), f"unknown field{did_you_mean(str(key), known)} (known here: {options})"
+                )
 
     def finish(self) -> None:
         """Raise DocumentError when any reader of this document recorded a problem."""

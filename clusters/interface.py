@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from clusters.descriptor import Descriptor
     from clusters.embedded.kubelet.plugins import PluginManager
     from clusters.process import DriverProcess
-    from clusters.proxies.api_proxy import ApiProxy
+    from clusters.proxies.client_view import ClientView
     from clusters.proxies.grpc_proxy import PluginProxy
 
 
@@ -28,7 +28,7 @@ class NodeSpec:
 class ClusterSpec:
     """A cluster to start. Hashable, so that tests with equal needs share one cluster.
 
-    `version` is a Kubernetes minor such as "1.37"; `gates` and `runtime_config` hold only what differs from its defaults.
+    `version` is a Kubernetes minor such as "1.37"; `gates` and `runtime_config` hold what differs from its defaults.
     """
 
     version: str = "1.37"
@@ -53,15 +53,6 @@ class NodePaths:
     hardware: Path
 
 
-@dataclass(frozen=True)
-class DriverIdentity:
-    """Who a driver is towards the API server: a service account on a node, through its own kubeconfig."""
-
-    namespace: str
-    service_account: str
-    kubeconfig: Path
-
-
 class Node(Protocol):
     """One node of a cluster."""
 
@@ -69,10 +60,22 @@ class Node(Protocol):
     paths: NodePaths
     kubelet: PluginManager
     plugin_proxy: PluginProxy
-    api_proxy: ApiProxy
+    api_proxy: ClientView
 
     def run_driver(self, descriptor: Descriptor) -> DriverProcess:
-        """Start the driver on this node; one at a time."""
+        """Prepare the node and start the driver on it; one at a time. Raises StartError."""
+        ...
+
+    def run_hook(self, descriptor: Descriptor, name: str, device: str = "") -> None:
+        """Run a hook of the descriptor on this node. Raises StartError."""
+        ...
+
+    def kubeconfig(self, descriptor: Descriptor) -> Path:
+        """The driver's kubeconfig on this node."""
+        ...
+
+    def stat(self, path: str) -> os.stat_result:
+        """Status of a path as the node sees it. Raises OSError."""
         ...
 
     def close(self) -> None:
@@ -97,12 +100,3 @@ class Cluster(Protocol):
     def close(self) -> None:
         """Stop the cluster and remove its files."""
         ...
-
-
-@dataclass(frozen=True)
-class TierInfo:
-    """What a report says about the cluster that was used."""
-
-    tier: str
-    version: str
-    gates: Mapping[str, bool] = field(default_factory=dict)

@@ -26,8 +26,14 @@ class DriverProcess:
     """
 
     def __init__(
-        self, command: list[str], *, environment: Mapping[str, str], log: Path, guardian: Guardian,
-        stop_signal: signal.Signals, stop_seconds: float,
+        self,
+        command: list[str],
+        *,
+        environment: Mapping[str, str],
+        log: Path,
+        guardian: Guardian,
+        stop_signal: signal.Signals,
+        stop_seconds: float,
     ) -> None:
         self.command = command
         self.log = log
@@ -58,7 +64,11 @@ class DriverProcess:
         with self._lock, self.log.open("ab") as log:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - the descriptor's command, without a shell
-                    self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0,
+                    self.command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    process_group=0,
                     env={**os.environ, **self._environment, **(extra_environment or {})},
                 )
             except FileNotFoundError:
@@ -66,7 +76,9 @@ class DriverProcess:
                     f'start.command: no program "{self.command[0]}"; give a path or install it'
                 ) from None
             except OSError as error:
-                raise StartError(f'start.command: cannot start "{self.command[0]}": {error.strerror}') from None
+                raise StartError(
+                    f'start.command: cannot start "{self.command[0]}": {error.strerror}'
+                ) from None
             self._guardian.watch_group(self._process.pid)
 
     def wait(self, timeout: float) -> int | None:
@@ -79,7 +91,10 @@ class DriverProcess:
             return None
 
     def stop(self) -> int | None:
-        """Ask the driver to end; after its grace period it is killed. Returns its own exit code, None when it had to be killed."""
+        """Ask the driver to end; after its grace period it is killed.
+
+        Returns its own exit code, None when it had to be killed.
+        """
         with self._lock:
             if self._process is None:
                 return None

@@ -42,7 +42,7 @@ def highest(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 class Isolation(enum.StrEnum):
-    """What a test may share: a driver with other tests (one after another), nothing, or nothing and it breaks things."""
+    """What a test may share: a driver, one test after another; nothing; or nothing, and it breaks things."""
 
     PARALLEL = "parallel"
     EXCLUSIVE = "exclusive"

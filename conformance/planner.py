@@ -44,14 +44,21 @@ def check_patterns(requirements: Iterable[Requirement], patterns: Iterable[str])
     known = list(requirements)
     for pattern in patterns:
         if not any(matches(requirement, pattern) for requirement in known):
-            words = [requirement.id for requirement in known] + sorted({requirement.area for requirement in known})
+            words = [requirement.id for requirement in known] + sorted(
+                {requirement.area for requirement in known}
+            )
             hint = did_you_mean(pattern.upper(), words) or did_you_mean(pattern.lower(), words)
-            raise SelectionError(f'"{pattern}" matches no requirement{hint}; "drakit conformance --list" shows them all')
+            raise SelectionError(
+                f'"{pattern}" matches no requirement{hint}; "drakit conformance --list" shows them all'
+            )
 
 
 def plan(
-    requirements: Iterable[Requirement], descriptor: Descriptor, target: Target,
-    focus: Iterable[str] = (), skip: Iterable[str] = (),
+    requirements: Iterable[Requirement],
+    descriptor: Descriptor,
+    target: Target,
+    focus: Iterable[str] = (),
+    skip: Iterable[str] = (),
 ) -> Plan:
     """Sort the requirements into those to run and those already settled (disabled, skip)."""
     everything, wanted, unwanted = list(requirements), list(focus), list(skip)

@@ -38,8 +38,14 @@ class Runner:
     """Runs a plan. The gate requirement runs first; when it does not pass, nothing else can be tested."""
 
     def __init__(
-        self, environment: Environment, tests: Mapping[str, Body], listener: Listener, *,
-        gaps_apply: Callable[[KnownGap], bool] = lambda gap: False, parallel: int = 8, gate: str = "",
+        self,
+        environment: Environment,
+        tests: Mapping[str, Body],
+        listener: Listener,
+        *,
+        gaps_apply: Callable[[KnownGap], bool] = lambda gap: False,
+        parallel: int = 8,
+        gate: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._environment = environment
@@ -113,7 +119,8 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - whatever the kit itself does wrong is a verdict of its own
             text = traceback.format_exc()
             return result(
-                Verdict.ERROR, f"the kit broke: {type(error).__name__}: {error}",
+                Verdict.ERROR,
+                f"the kit broke: {type(error).__name__}: {error}",
                 evidence=(Evidence("log", "traceback of the kit", text),),
             )
 
@@ -125,5 +132,8 @@ class Runner:
             requirement,
             Verdict.KNOWN_GAP if gap else Verdict.FAIL,
             f"known gap of {gap.component} {', '.join(gap.versions)}: {gap.issue}" if gap else "",
-            failure.expected, failure.seen, tuple(evidence), self._clock() - started,
+            failure.expected,
+            failure.seen,
+            tuple(evidence),
+            self._clock() - started,
         )

@@ -47,17 +47,29 @@ class UserError(click.ClickException):
 @click.command("conformance")
 @click.argument("driver", required=False, type=click.Path(path_type=Path), metavar="[DRIVER.yaml]")
 @click.option("--list", "show_list", is_flag=True, help="Show the requirements and stop.")
-@click.option("--focus", multiple=True, metavar="PATTERN", help="Run only these: an id, a glob over ids, or an area.")
+@click.option(
+    "--focus", multiple=True, metavar="PATTERN", help="Run only these: an id, a glob over ids, or an area."
+)
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave these out; may be given several times.")
 @click.option(
-    "--report", "report_dir", type=click.Path(path_type=Path), metavar="DIR",
+    "--report",
+    "report_dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
     help="Write report.json and junit.xml there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
-@click.option("--parallel", type=click.IntRange(1, 64), default=10, show_default=True, help="Tests at the same time.")
+@click.option(
+    "--parallel", type=click.IntRange(1, 64), default=10, show_default=True, help="Tests at the same time."
+)
 def command(
-    driver: Path | None, show_list: bool, focus: tuple[str, ...], skip: tuple[str, ...], report_dir: Path | None,
-    as_json: bool, parallel: int,
+    driver: Path | None,
+    show_list: bool,
+    focus: tuple[str, ...],
+    skip: tuple[str, ...],
+    report_dir: Path | None,
+    as_json: bool,
+    parallel: int,
 ) -> int:
     """Judge a DRA driver over its own sockets: a verdict per requirement, with evidence.
 
@@ -68,7 +80,9 @@ def command(
         if show_list:
             return _list(focus, skip, as_json)
         if driver is None:
-            raise UserError("which driver? Give its descriptor: drakit conformance DRIVER.yaml (--list needs none)")
+            raise UserError(
+                "which driver? Give its descriptor: drakit conformance DRIVER.yaml (--list needs none)"
+            )
         check_patterns(catalogue.requirements().values(), [*focus, *skip])
         subject = descriptors.load(driver, catalogue.capabilities())
         if report_dir is not None:
@@ -85,16 +99,23 @@ def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:
     everything = list(catalogue.requirements().values())
     check_patterns(everything, [*focus, *skip])
     chosen = [
-        requirement for requirement in everything
+        requirement
+        for requirement in everything
         if (not focus or any(matches(requirement, pattern) for pattern in focus))
         and not any(matches(requirement, pattern) for pattern in skip)
     ]
     if as_json:
         rows = [
             {
-                "id": requirement.id, "level": requirement.level, "area": requirement.area, "rule": requirement.rule,
-                "capability": requirement.capability, "hooks": requirement.hooks, "source": requirement.source,
-                "isolation": requirement.isolation, "since": requirement.since,
+                "id": requirement.id,
+                "level": requirement.level,
+                "area": requirement.area,
+                "rule": requirement.rule,
+                "capability": requirement.capability,
+                "hooks": requirement.hooks,
+                "source": requirement.source,
+                "isolation": requirement.isolation,
+                "since": requirement.since,
             }
             for requirement in chosen
         ]
@@ -105,7 +126,11 @@ def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:
 
 
 def _judge(
-    subject: Descriptor, focus: tuple[str, ...], skip: tuple[str, ...], report_dir: Path | None, as_json: bool,
+    subject: Descriptor,
+    focus: tuple[str, ...],
+    skip: tuple[str, ...],
+    report_dir: Path | None,
+    as_json: bool,
     parallel: int,
 ) -> int:
     spec = ClusterSpec()
@@ -113,9 +138,15 @@ def _judge(
     order = list(catalogue.requirements().values())
     chosen = plan(order, subject, target, focus, skip)
     context = document.Context(
-        driver=subject.name, descriptor=str(subject.path), capabilities=sorted(subject.capabilities), tier=TIER,
-        kubernetes=spec.version, kit=__version__, catalogue=catalogue.version(),
-        started=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), gates=dict(spec.gates),
+        driver=subject.name,
+        descriptor=str(subject.path),
+        capabilities=sorted(subject.capabilities),
+        tier=TIER,
+        kubernetes=spec.version,
+        kit=__version__,
+        catalogue=catalogue.version(),
+        started=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        gates=dict(spec.gates),
     )
     results, seconds = _run(subject, spec, chosen, order, parallel)
     report = document.build(context, results, seconds)
@@ -159,7 +190,9 @@ def _check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"--report {folder}: cannot write there: {error.strerror}; choose another folder") from None
+        raise UserError(
+            f"--report {folder}: cannot write there: {error.strerror}; choose another folder"
+        ) from None
 
 
 @contextlib.contextmanager

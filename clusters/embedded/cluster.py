@@ -20,6 +20,7 @@ from clusters.embedded.node import EmbeddedNode
 from clusters.guardian import Guardian
 from clusters.interface import ClusterSpec, NodeSpec
 from clusters.proxies.api_proxy import ApiProxy
+from clusters.proxies.client_view import ClientView
 
 _DRIVER_NAMESPACE = "kube-system"
 _RBAC = "rbac.authorization.k8s.io/v1"
@@ -42,15 +43,19 @@ class EmbeddedCluster:
         self._nodes: list[EmbeddedNode] = []
         self._clients: dict[str, Client] = {}
         self._accounts: dict[str, tuple[str, str]] = {}
+        self._proxy: ApiProxy | None = None
         self._admin_token = secrets.token_urlsafe(24)
         tokens = StaticTokens({self._admin_token: User("drakit:admin", groups=(MASTERS,))})
         self._server = ServerThread(
-            ServerConfig(feature_gates=dict(spec.gates), runtime_config=dict(spec.runtime_config), tokens=tokens)
+            ServerConfig(
+                feature_gates=dict(spec.gates), runtime_config=dict(spec.runtime_config), tokens=tokens
+            )
         )
         try:
             self._server.start()
             self._ca_file = self.root / "ca.pem"
-            self._ca_file.write_text(self._server.ca_pem, encoding="ascii")
+            self._ca_file.write_bytes(self._server.ca_pem)
+            self._proxy = ApiProxy(self._server.url, self._server.ca_pem).start()
         except BaseException:
             self.close()
             raise
@@ -80,12 +85,18 @@ class EmbeddedCluster:
     def add_node(self, spec: NodeSpec | None = None) -> EmbeddedNode:
         """One more node."""
         spec = spec or NodeSpec()
+        if self._proxy is None:
+            raise RuntimeError("the cluster is not running")
         number = next(self._serial)
         name = spec.name or f"node-{number}"
         node = EmbeddedNode(
-            name, spec, self.root / f"n{number}", client=self.client(), guardian=self._guardian,
+            name,
+            spec,
+            self.root / f"n{number}",
+            client=self.client(),
+            guardian=self._guardian,
             identity=self._driver_identity,
-            api_proxy=ApiProxy(self._server.url, self._server.ca_pem, identity=f"driver on {name}"),
+            api_proxy=ClientView(self._proxy, f"driver-on-{name}"),
         )
         with self._lock:
             self._nodes.append(node)
@@ -98,15 +109,21 @@ class EmbeddedCluster:
             if descriptor.name in self._accounts:
                 return self._accounts[descriptor.name]
             account = descriptor.name
-            client.create("v1", "serviceaccounts", _object("v1", "ServiceAccount", account), _DRIVER_NAMESPACE)
+            client.create(
+                "v1", "serviceaccounts", _object("v1", "ServiceAccount", account), _DRIVER_NAMESPACE
+            )
             role = _object(_RBAC, "ClusterRole", f"drakit:driver:{account}")
             role["rules"] = [rule.as_dict() for rule in descriptor.permissions]
             client.create(_RBAC, "clusterroles", role)
             binding = _object(_RBAC, "ClusterRoleBinding", f"drakit:driver:{account}")
             binding["roleRef"] = {
-                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"drakit:driver:{account}"
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": f"drakit:driver:{account}",
             }
-            binding["subjects"] = [{"kind": "ServiceAccount", "name": account, "namespace": _DRIVER_NAMESPACE}]
+            binding["subjects"] = [
+                {"kind": "ServiceAccount", "name": account, "namespace": _DRIVER_NAMESPACE}
+            ]
             client.create(_RBAC, "clusterrolebindings", binding)
             self._accounts[descriptor.name] = (_DRIVER_NAMESPACE, account)
             return self._accounts[descriptor.name]
@@ -119,6 +136,8 @@ class EmbeddedCluster:
             node.close()
         for client in self._clients.values():
             client.close()
+        if self._proxy is not None:
+            self._proxy.close()
         self._server.stop()
         shutil.rmtree(self.root, ignore_errors=True)
         self._guardian.close()

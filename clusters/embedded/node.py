@@ -16,18 +16,28 @@ from clusters.embedded.kubelet.plugins import PluginManager
 from clusters.guardian import Guardian
 from clusters.interface import NodePaths, NodeSpec
 from clusters.process import DriverProcess, run_command
-from clusters.proxies.api_proxy import ApiProxy
+from clusters.proxies.client_view import ClientView
 from clusters.proxies.grpc_proxy import PluginProxy
 
 _TOKEN_SECONDS = 24 * 3600
 
 
 class EmbeddedNode:
-    """One node. The driver under test talks to the API server through `api_proxy`, the kubelet to it through `plugin_proxy`."""
+    """One node.
+
+    The driver under test talks to the API server through `api_proxy`, the kubelet to it through `plugin_proxy`.
+    """
 
     def __init__(
-        self, name: str, spec: NodeSpec, root: Path, *, client: Client, guardian: Guardian,
-        identity: Callable[[Descriptor], tuple[str, str]], api_proxy: ApiProxy,
+        self,
+        name: str,
+        spec: NodeSpec,
+        root: Path,
+        *,
+        client: Client,
+        guardian: Guardian,
+        identity: Callable[[Descriptor], tuple[str, str]],
+        api_proxy: ClientView,
     ) -> None:
         self.name = name
         self._client = client
@@ -38,17 +48,28 @@ class EmbeddedNode:
         self._prepared = False
         self._token = ""
         self.paths = NodePaths(
-            root=root, plugins=root / "plugins", registry=root / "reg", kubelet_registry=root / "kreg",
-            proxy_sockets=root / "px", cdi=root / "cdi", hardware=root / "hw",
+            root=root,
+            plugins=root / "plugins",
+            registry=root / "reg",
+            kubelet_registry=root / "kreg",
+            proxy_sockets=root / "px",
+            cdi=root / "cdi",
+            hardware=root / "hw",
         )
         root.mkdir(mode=0o700)
         for path in (
-            self.paths.plugins, self.paths.registry, self.paths.kubelet_registry, self.paths.proxy_sockets, self.paths.cdi
+            self.paths.plugins,
+            self.paths.registry,
+            self.paths.kubelet_registry,
+            self.paths.proxy_sockets,
+            self.paths.cdi,
         ):
             path.mkdir(mode=0o750)
         self._create_node(spec)
         self.api_proxy = api_proxy
-        self.plugin_proxy = PluginProxy(self.paths.registry, self.paths.kubelet_registry, self.paths.proxy_sockets)
+        self.plugin_proxy = PluginProxy(
+            self.paths.registry, self.paths.kubelet_registry, self.paths.proxy_sockets
+        )
         self.kubelet = PluginManager(name, self.paths.kubelet_registry)
         self.plugin_proxy.start()
         self.kubelet.start()
@@ -73,18 +94,25 @@ class EmbeddedNode:
 
     def _bound_token(self, namespace: str, account: str) -> str:
         pod: dict[str, Any] = {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"driver-{self.name}"},
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"driver-{self.name}"},
             "spec": {
-                "serviceAccountName": account, "nodeName": self.name,
+                "serviceAccountName": account,
+                "nodeName": self.name,
                 "containers": [{"name": "driver", "image": "driver"}],
             },
         }
         created = self._client.create("v1", "pods", pod, namespace)
         reference = {
-            "kind": "Pod", "apiVersion": "v1", "name": created["metadata"]["name"], "uid": created["metadata"]["uid"]
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "name": created["metadata"]["name"],
+            "uid": created["metadata"]["uid"],
         }
         request = {
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
             "spec": {"expirationSeconds": _TOKEN_SECONDS, "boundObjectRef": reference},
         }
         answer = self._client.create("v1", "serviceaccounts", request, namespace, account, "token")
@@ -122,10 +150,16 @@ class EmbeddedNode:
         """Prepare the node and start the driver. Raises StartError."""
         self.prepare(descriptor)
         values = self._values(descriptor)
-        environment = {key: descriptor.expand([value], values)[0] for key, value in descriptor.environment.items()}
+        environment = {
+            key: descriptor.expand([value], values)[0] for key, value in descriptor.environment.items()
+        }
         self._driver = DriverProcess(
-            descriptor.expand(descriptor.start, values), environment=environment, log=self.paths.root / "driver.log",
-            guardian=self._guardian, stop_signal=descriptor.stop_signal, stop_seconds=descriptor.stop_seconds,
+            descriptor.expand(descriptor.start, values),
+            environment=environment,
+            log=self.paths.root / "driver.log",
+            guardian=self._guardian,
+            stop_signal=descriptor.stop_signal,
+            stop_seconds=descriptor.stop_seconds,
         )
         self._driver.start()
         return self._driver
@@ -136,6 +170,5 @@ class EmbeddedNode:
             self._driver.kill()
         with contextlib.ExitStack() as stack:
             stack.callback(shutil.rmtree, self.paths.root, ignore_errors=True)
-            stack.callback(self.api_proxy.close)
             stack.callback(self.plugin_proxy.stop)
             stack.callback(self.kubelet.stop)

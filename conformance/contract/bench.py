@@ -28,7 +28,12 @@ PUBLISH_SECONDS = 30.0
 T = TypeVar("T")
 
 
-def poll(probe: Callable[[], T | None], timeout: float, expected: str, seen: Callable[[], object] = lambda: "it did not happen") -> T:
+def poll(
+    probe: Callable[[], T | None],
+    timeout: float,
+    expected: str,
+    seen: Callable[[], object] = lambda: "it did not happen",
+) -> T:
     """The first truthy answer of `probe`. Raises Failed after `timeout` seconds, saying what was expected."""
     deadline = time.monotonic() + timeout
     pause = threading.Event()
@@ -54,7 +59,7 @@ class Bench:
         self.claims = ClaimFactory(client, NAMESPACE, descriptor.name, device_class)
         self.driver: DriverProcess | None = None
         self.shared = False
-        self._mark = time.monotonic()
+        self.mark = time.monotonic()
         self._held: dict[str, Claim] = {}
 
     # Driver life cycle
@@ -76,6 +81,7 @@ class Bench:
 
     def wait_registered(self) -> None:
         """Wait for a registration at the kubelet, at most as long as the descriptor allows."""
+
         def probe() -> bool:
             if self.node.kubelet.is_registered(self.descriptor.name):
                 return True
@@ -83,18 +89,32 @@ class Bench:
             return False
 
         poll(
-            probe, self.descriptor.ready_seconds, "the kubelet registers the driver",
+            probe,
+            self.descriptor.ready_seconds,
+            "the kubelet registers the driver",
             lambda: self.node.kubelet.last_problem() or self._sockets(),
         )
 
     def registration_socket(self) -> Path:
         """The driver's own registration socket, as soon as it exists."""
+
         def probe() -> Path | None:
             self._check_alive()
-            return next((path for path in sorted(self.node.paths.registry.iterdir())
-                         if path.is_socket() and not path.name.startswith(".")), None)
+            return next(
+                (
+                    path
+                    for path in sorted(self.node.paths.registry.iterdir())
+                    if path.is_socket() and not path.name.startswith(".")
+                ),
+                None,
+            )
 
-        return poll(probe, self.descriptor.ready_seconds, "a registration socket in the registry directory", self._sockets)
+        return poll(
+            probe,
+            self.descriptor.ready_seconds,
+            "a registration socket in the registry directory",
+            self._sockets,
+        )
 
     def _check_alive(self) -> None:
         if self.driver is not None and not self.driver.running:
@@ -150,6 +170,7 @@ class Bench:
 
     def wait_published(self, timeout: float = PUBLISH_SECONDS) -> list[dict[str, Any]]:
         """The slices, once every pool is complete and some device is there."""
+
         def probe() -> list[dict[str, Any]] | None:
             self._check_alive()
             slices = self.slices()
@@ -163,6 +184,26 @@ class Bench:
         if len(found) < count:
             raise NotTestable(f"{count} devices are needed; the driver published {len(found)}")
         return found[:count]
+
+    def wait_for_call(self, resource: str, verbs: Sequence[str]) -> None:
+        """Wait until the driver has made such a call to the API server."""
+        try:
+            self.api_proxy.wait_for(
+                lambda call: call.resource == resource and call.verb in verbs,
+                PUBLISH_SECONDS,
+                f"{' or '.join(verbs)} of {resource}",
+                since=self.mark,
+            )
+        except TimeoutError as error:
+            raise Failed(f"a call to {' or '.join(verbs)} {resource}", str(error)) from None
+
+    def foreign_slices(self) -> list[dict[str, Any]]:
+        """The driver's slices for no node, or for one that does not exist."""
+        nodes = {item["metadata"]["name"] for item in self.client.list("v1", "nodes")}
+        everything = self.client.list(
+            RESOURCE_API, "resourceslices", fieldSelector=f"spec.driver={self.descriptor.name}"
+        )
+        return [item for item in everything if item["spec"].get("nodeName") not in nodes]
 
     # Claims
 
@@ -206,7 +247,11 @@ class Bench:
             check(refused, f"an error because {why}", error)
             return str(error)
         entry = answer.get(claim.uid)
-        check(entry is not None and bool(entry.error), f"an error because {why}", entry or "no entry for the claim")
+        check(
+            entry is not None and bool(entry.error),
+            f"an error because {why}",
+            entry or "no entry for the claim",
+        )
         assert entry is not None  # noqa: S101 - checked above
         return entry.error
 
@@ -244,12 +289,12 @@ class Bench:
     # Keeping house
 
     def begin(self) -> None:
-        """A test begins: evidence counts from now."""
-        self._mark = time.monotonic()
+        """A test begins, or a new part of it: calls and evidence count from `mark`."""
+        self.mark = time.monotonic()
 
     def evidence(self) -> Sequence[Evidence]:
         """What was seen since the test began."""
-        return collect(self, self._mark)
+        return collect(self, self.mark)
 
     def tidy(self) -> None:
         """Unprepare and remove what the test left. Raises when the driver does not allow it."""
@@ -263,7 +308,7 @@ class Bench:
 
 
 class ContractEnvironment:
-    """Benches for contract tests: running drivers are shared one test after another, the rest get a node of their own."""
+    """Benches for contract tests: running drivers are shared one after another, the rest get a node each."""
 
     def __init__(self, cluster: Cluster, descriptor: Descriptor) -> None:
         self._cluster = cluster
@@ -363,7 +408,8 @@ def _devices(slices: Sequence[dict[str, Any]]) -> list[Device]:
     ordered = sorted(slices, key=lambda item: (item["spec"]["pool"]["name"], item["metadata"]["name"]))
     return [
         Device(item["spec"]["pool"]["name"], device["name"])
-        for item in ordered for device in item["spec"].get("devices") or []
+        for item in ordered
+        for device in item["spec"].get("devices") or []
     ]
 
 

@@ -21,7 +21,11 @@ def _resolvable(bench: Bench, answer: Prepared) -> None:
     known = _definitions(bench)
     for device in answer.devices:
         for cdi_id in device.cdi_ids:
-            check(cdi_id in known, f"a definition of {cdi_id}", f"the CDI directory defines {', '.join(known) or 'nothing'}")
+            check(
+                cdi_id in known,
+                f"a definition of {cdi_id}",
+                f"the CDI directory defines {', '.join(known) or 'nothing'}",
+            )
 
 
 @requirement("DRV-CDI-01")
@@ -38,7 +42,10 @@ def files_valid(bench: Bench) -> None:
             continue
         errors = [finding for finding in cdi.validate(content) if finding.severity == "error"]
         if errors:
-            raise Failed(f"{name} is a valid CDI spec", "; ".join(f"{finding.where}: {finding.text}" for finding in errors))
+            raise Failed(
+                f"{name} is a valid CDI spec",
+                "; ".join(f"{finding.where}: {finding.text}" for finding in errors),
+            )
 
 
 @requirement("DRV-CDI-03")
@@ -52,7 +59,11 @@ def ids_not_reused(bench: Bench) -> None:
         for entry in answer.devices:
             for cdi_id in entry.cdi_ids:
                 content = json.dumps(known.get(cdi_id), sort_keys=True, default=str)
-                check(contents.setdefault(cdi_id, content) == content, f"{cdi_id} as first defined: {contents[cdi_id]}", content)
+                check(
+                    contents.setdefault(cdi_id, content) == content,
+                    f"{cdi_id} as first defined: {contents[cdi_id]}",
+                    content,
+                )
         bench.unprepare(claim)
 
 
@@ -66,6 +77,14 @@ def nothing_left(bench: Bench) -> None:
         bench.unprepare(claim)
         leftover = set(bench.cdi_files()) - before
         if not first:
-            check(not leftover, "the CDI directory as before the claim", f"new files {', '.join(sorted(leftover))}")
-        for path in (name for name, text in bench.cdi_files().items() if claim.uid.encode() in text or claim.uid in name):
+            check(
+                not leftover,
+                "the CDI directory as before the claim",
+                f"new files {', '.join(sorted(leftover))}",
+            )
+        for path in (
+            name
+            for name, text in bench.cdi_files().items()
+            if claim.uid.encode() in text or claim.uid in name
+        ):
             raise Failed(f"no trace of claim {claim.uid} ({answer})", f"{path} still mentions it")

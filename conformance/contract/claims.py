@@ -88,7 +88,9 @@ class ClaimFactory:
 
     def delete(self, claim: Claim) -> None:
         """Take the claim out of the API at once, finalizer included."""
-        self._client.patch(RESOURCE_API, "resourceclaims", claim.name, {"metadata": {"finalizers": None}}, claim.namespace)
+        self._client.patch(
+            RESOURCE_API, "resourceclaims", claim.name, {"metadata": {"finalizers": None}}, claim.namespace
+        )
         self._client.delete(RESOURCE_API, "resourceclaims", claim.name, claim.namespace)
         self._made.remove(claim.name)
 
@@ -125,7 +127,9 @@ class ClaimFactory:
 
     def _result(self, result: Allocated) -> dict[str, Any]:
         record: dict[str, Any] = {
-            "request": result.request, "driver": result.driver or self._driver, "pool": result.device.pool,
+            "request": result.request,
+            "driver": result.driver or self._driver,
+            "pool": result.device.pool,
             "device": result.device.name,
         }
         if result.admin_access:

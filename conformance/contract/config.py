@@ -11,7 +11,11 @@ from conformance.contract.claims import Allocated, Config
 from conformance.model import NotTestable, check
 
 _OTHER = "other.drakit.example"
-_GARBAGE: Mapping[str, Any] = {"apiVersion": "other.drakit.example/v1", "kind": "Unheard", "whatever": [1, 2, 3]}
+_GARBAGE: Mapping[str, Any] = {
+    "apiVersion": "other.drakit.example/v1",
+    "kind": "Unheard",
+    "whatever": [1, 2, 3],
+}
 
 
 def _valid(bench: Bench) -> Mapping[str, Any]:
@@ -22,7 +26,7 @@ def _valid(bench: Bench) -> Mapping[str, Any]:
 
 
 def _bad(bench: Bench) -> Mapping[str, Any]:
-    """Parameters the driver must refuse whenever they apply: this makes their scope visible without knowing their meaning."""
+    """Parameters the driver must refuse wherever they apply, which makes their scope visible."""
     return bench.descriptor.configs.unknown_field or {**_valid(bench), "drakitUnknownField": True}
 
 
@@ -34,7 +38,9 @@ def example_is_accepted(bench: Bench) -> None:
 @requirement("DRV-CFG-02")
 def unknown_field(bench: Bench) -> None:
     name = bench.descriptor.configs.unknown_field_name or "drakitUnknownField"
-    text = bench.refuse(bench.claim(*bench.devices(1), configs=[Config(_bad(bench))]), f"field {name} is unknown")
+    text = bench.refuse(
+        bench.claim(*bench.devices(1), configs=[Config(_bad(bench))]), f"field {name} is unknown"
+    )
     check(name in text, f"an error that names {name}", repr(text))
 
 
@@ -57,7 +63,10 @@ def other_request(bench: Bench) -> None:
     first, second = bench.devices(2)
     bad = Config(_bad(bench), requests=("second",))
     bench.prepare(bench.claims.create([Allocated(first, "first")], [bad]))
-    bench.refuse(bench.claims.create([Allocated(second, "second")], [bad]), "a wrong configuration applies to its request")
+    bench.refuse(
+        bench.claims.create([Allocated(second, "second")], [bad]),
+        "a wrong configuration applies to its request",
+    )
 
 
 @requirement("DRV-CFG-06")

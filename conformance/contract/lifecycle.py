@@ -18,7 +18,9 @@ def ends_in_time(bench: Bench) -> None:
     code = _stopped(bench)
     seconds = bench.descriptor.stop_seconds
     check(
-        code is not None, f"the end within {seconds:g} s of {bench.descriptor.stop_signal.name}", "it had to be killed"
+        code is not None,
+        f"the end within {seconds:g} s of {bench.descriptor.stop_signal.name}",
+        "it had to be killed",
     )
 
 
@@ -51,7 +53,8 @@ def unreadable_kubeconfig(bench: Bench) -> None:
     kubeconfig.write_text("this is no kubeconfig: [", encoding="utf-8")
     bench.start(wait=False)
     poll(
-        lambda: not bench.process.running or kubeconfig.name in bench.process.output(), 10.0,
+        lambda: not bench.process.running or kubeconfig.name in bench.process.output(),
+        10.0,
         "an end with an error, or the file's name in the driver's output",
         lambda: f"it runs on; its last lines are: {bench.process.tail(5) or 'nothing'}",
     )

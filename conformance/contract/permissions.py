@@ -30,10 +30,7 @@ def no_wildcard(bench: Bench) -> None:
 @requirement("DRV-PERM-03")
 def own_node_only(bench: Bench) -> None:
     bench.wait_published()
-    foreign = [
-        item["metadata"]["name"]
-        for item in bench.foreign_slices()
-    ]
+    foreign = [item["metadata"]["name"] for item in bench.foreign_slices()]
     check(not foreign, f"slices of node {bench.node.name} only", f"also wrote {', '.join(foreign)}")
     writes = bench.api_proxy.calls(resource="resourceslices", verbs=_WRITES)
     check(bool(writes), "slices written through the driver's own kubeconfig", "none")

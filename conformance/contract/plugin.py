@@ -89,26 +89,34 @@ def notify(registration_socket: Path, *, registered: bool, error: str = "") -> N
         _call(channel, services.REGISTRATION, services.NOTIFY_REGISTRATION_STATUS, fields, INFO_SECONDS)
 
 
-def prepare(endpoint: Path, version: str, claims: Sequence[Claim], timeout: float = CALL_SECONDS) -> dict[str, Prepared]:
+def prepare(
+    endpoint: Path, version: str, claims: Sequence[Claim], timeout: float = CALL_SECONDS
+) -> dict[str, Prepared]:
     """NodePrepareResources: the answer by claim UID. Raises CallFailed."""
     with sockets.channel(endpoint) as channel, _failures(services.NODE_PREPARE_RESOURCES):
         answer = _call(channel, version, services.NODE_PREPARE_RESOURCES, _claims(claims), timeout)
     return {
         uid: Prepared(
-            tuple(sorted(
-                PreparedDevice(
-                    device.pool_name, device.device_name, tuple(sorted(device.request_names)),
-                    tuple(device.cdi_device_ids),
+            tuple(
+                sorted(
+                    PreparedDevice(
+                        device.pool_name,
+                        device.device_name,
+                        tuple(sorted(device.request_names)),
+                        tuple(device.cdi_device_ids),
+                    )
+                    for device in entry.devices
                 )
-                for device in entry.devices
-            )),
+            ),
             entry.error,
         )
         for uid, entry in answer.claims.items()
     }
 
 
-def unprepare(endpoint: Path, version: str, claims: Sequence[Claim], timeout: float = CALL_SECONDS) -> dict[str, str]:
+def unprepare(
+    endpoint: Path, version: str, claims: Sequence[Claim], timeout: float = CALL_SECONDS
+) -> dict[str, str]:
     """NodeUnprepareResources: error text (empty for success) by claim UID. Raises CallFailed."""
     with sockets.channel(endpoint) as channel, _failures(services.NODE_UNPREPARE_RESOURCES):
         answer = _call(channel, version, services.NODE_UNPREPARE_RESOURCES, _claims(claims), timeout)
@@ -116,14 +124,18 @@ def unprepare(endpoint: Path, version: str, claims: Sequence[Claim], timeout: fl
 
 
 def _claims(claims: Sequence[Claim]) -> dict[str, object]:
-    return {"claims": [{"namespace": claim.namespace, "uid": claim.uid, "name": claim.name} for claim in claims]}
+    return {
+        "claims": [{"namespace": claim.namespace, "uid": claim.uid, "name": claim.name} for claim in claims]
+    }
 
 
-def _call(channel: grpc.Channel, service: str, method: str, fields: dict[str, object], timeout: float):  # type: ignore[no-untyped-def] # noqa: ANN202
+def _call(channel: grpc.Channel, service: str, method: str, fields: dict[str, object], timeout: float):  # type: ignore[no-untyped-def]
     full = services.full_method(service, method)
     types = message_types(full)
     assert types is not None, full  # noqa: S101 - the services called here are all known
     call = channel.unary_unary(
-        full, request_serializer=lambda message: message.SerializeToString(), response_deserializer=types.response.FromString
+        full,
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=types.response.FromString,
     )
     return call(types.request(**fields), timeout=timeout)

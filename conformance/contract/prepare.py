@@ -35,7 +35,9 @@ def every_device(bench: Bench) -> None:
     # An entry without request names belongs to every request, so it answers for the device just as well.
     seen = {
         (entry.pool, entry.device, entry.requests or request)
-        for entry in answer.devices for _, name, request in wanted if name == entry.device
+        for entry in answer.devices
+        for _, name, request in wanted
+        if name == entry.device
     }
     expected = " and ".join(f"{pool}/{name} for {request[0]}" for pool, name, request in sorted(wanted))
     check(seen == wanted and len(answer.devices) == len(wanted), expected, answer)
@@ -98,11 +100,14 @@ def not_existing(bench: Bench) -> None:
 @requirement("DRV-PREP-09")
 def other_drivers_results(bench: Bench) -> None:
     (device,) = bench.devices(1)
-    claim = bench.claims.create([
-        Allocated(Device("elsewhere", "nic-0"), "nic", driver=_OTHER), Allocated(device),
-        # A device of the same pool and name, but of another driver.
-        Allocated(device, "twin", driver=_OTHER),
-    ])
+    claim = bench.claims.create(
+        [
+            Allocated(Device("elsewhere", "nic-0"), "nic", driver=_OTHER),
+            Allocated(device),
+            # A device of the same pool and name, but of another driver.
+            Allocated(device, "twin", driver=_OTHER),
+        ]
+    )
     answer = bench.prepare(claim)
     seen = [(entry.pool, entry.device) for entry in answer.devices]
     check(seen == [(device.pool, device.name)], f"{device.pool}/{device.name} only", answer)
@@ -123,7 +128,9 @@ def held_device(bench: Bench) -> None:
     answer = bench.prepare(holder)
     before = bench.cdi_files()
     bench.refuse(bench.claim(device), f"claim {holder.name} holds {device.pool}/{device.name}")
-    check(bench.cdi_files() == before, "the CDI files of the holder as before", "the CDI directory has changed")
+    check(
+        bench.cdi_files() == before, "the CDI files of the holder as before", "the CDI directory has changed"
+    )
     _same(answer, bench.prepare(holder), "Prepare of the holder")
 
 
@@ -133,10 +140,16 @@ def refusal_is_per_claim(bench: Bench) -> None:
     bench.prepare(bench.claim(held))
     refused, served = bench.claim(held), bench.claim(free)
     answer = _two(bench, refused, served)
-    check(served.uid in answer and not answer[served.uid].error, f"claim {served.name} is prepared",
-          answer.get(served.uid, "no entry"))
-    check(refused.uid in answer and bool(answer[refused.uid].error), f"an error in the entry of claim {refused.name}",
-          answer.get(refused.uid, "no entry"))
+    check(
+        served.uid in answer and not answer[served.uid].error,
+        f"claim {served.name} is prepared",
+        answer.get(served.uid, "no entry"),
+    )
+    check(
+        refused.uid in answer and bool(answer[refused.uid].error),
+        f"an error in the entry of claim {refused.name}",
+        answer.get(refused.uid, "no entry"),
+    )
 
 
 @requirement("DRV-PREP-13")
@@ -144,7 +157,11 @@ def an_entry_per_claim(bench: Bench) -> None:
     claims = [bench.claim(device) for device in bench.devices(2)]
     answer = _two(bench, *claims)
     wanted = sorted(claim.uid for claim in claims)
-    check(sorted(answer) == wanted, f"entries for {', '.join(wanted)}", ", ".join(sorted(answer)) or "no entries")
+    check(
+        sorted(answer) == wanted,
+        f"entries for {', '.join(wanted)}",
+        ", ".join(sorted(answer)) or "no entries",
+    )
 
 
 @requirement("DRV-PREP-14")

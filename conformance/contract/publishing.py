@@ -6,7 +6,7 @@ import itertools
 import threading
 
 from conformance.catalogue import requirement
-from conformance.contract.bench import PUBLISH_SECONDS, Bench, poll
+from conformance.contract.bench import Bench, poll
 from conformance.contract.slices import _returns, content
 from conformance.model import check
 
@@ -42,26 +42,29 @@ def too_many_requests(bench: Bench) -> None:
     with bench.api_proxy.fault(
         resource="resourceslices", verbs=_WRITES, status=429, times=2, retry_after=_RETRY_AFTER
     ):
-        mark = bench.api_proxy.mark()
         bench.start()
         bench.wait_published()
-    writes = bench.api_proxy.calls(since=mark, resource="resourceslices", verbs=_WRITES)
+    writes = bench.api_proxy.calls(since=bench.mark, resource="resourceslices", verbs=_WRITES)
     for first, second in itertools.pairwise(writes):
         if first.status == 429:
             waited = second.time - first.time
-            check(waited >= _RETRY_AFTER * 0.9, f"{_RETRY_AFTER} s between a 429 and the next write", f"{waited:.2f} s")
+            check(
+                waited >= _RETRY_AFTER * 0.9,
+                f"{_RETRY_AFTER} s between a 429 and the next write",
+                f"{waited:.2f} s",
+            )
 
 
 @requirement("DRV-PUB-04")
 def invalid_is_not_hammered(bench: Bench) -> None:
     with bench.api_proxy.fault(resource="resourceslices", verbs=_WRITES, status=422):
-        mark = bench.api_proxy.mark()
         bench.start()
-        bench.api_proxy.wait_for_call(resource="resourceslices", verbs=_WRITES, timeout=PUBLISH_SECONDS)
+        bench.wait_for_call("resourceslices", _WRITES)
         threading.Event().wait(_INVALID_SECONDS)
-        writes = bench.api_proxy.calls(since=mark, resource="resourceslices", verbs=_WRITES)
+        writes = bench.api_proxy.calls(since=bench.mark, resource="resourceslices", verbs=_WRITES)
     check(
-        len(writes) <= _INVALID_WRITES, f"at most {_INVALID_WRITES} writes in {_INVALID_SECONDS:g} s of refusals",
+        len(writes) <= _INVALID_WRITES,
+        f"at most {_INVALID_WRITES} writes in {_INVALID_SECONDS:g} s of refusals",
         f"{len(writes)} writes",
     )
     check(bench.process.running, "a running driver", f"it ended with exit code {bench.process.exit_code}")
@@ -72,7 +75,9 @@ def invalid_is_reported(bench: Bench) -> None:
     with bench.api_proxy.fault(resource="resourceslices", verbs=_WRITES, status=422, message=_REASON):
         bench.start()
         poll(
-            lambda: _REASON in bench.process.output(), 10.0, f"the reason of the refusal ({_REASON}) in the driver's output",
+            lambda: _REASON in bench.process.output(),
+            10.0,
+            f"the reason of the refusal ({_REASON}) in the driver's output",
             lambda: f"its last lines are: {bench.process.tail(5) or 'nothing'}",
         )
 
@@ -81,9 +86,10 @@ def invalid_is_reported(bench: Bench) -> None:
 def expired_watch(bench: Bench) -> None:
     bench.start()
     wanted = content(bench.wait_published())
-    bench.api_proxy.wait_for_call(resource="resourceslices", verbs=("list", "watch"), timeout=PUBLISH_SECONDS)
-    bench.api_proxy.expire_watches(resource="resourceslices")
-    bench.delete_slices()
+    bench.wait_for_call("resourceslices", ("list", "watch"))
+    # While the fault lasts every watch ends; the slices go at a moment when nobody watches.
+    with bench.api_proxy.fault(resource="resourceslices", watch="expire", times=2):
+        bench.delete_slices()
     _returns(bench, wanted)
 
 
@@ -96,6 +102,6 @@ def slow_server(bench: Bench) -> None:
 
 @requirement("DRV-PUB-08")
 def cut_connections(bench: Bench) -> None:
-    with bench.api_proxy.fault(resource="resourceslices", verbs=_WRITES, cut=True, times=3):
+    with bench.api_proxy.fault(resource="resourceslices", verbs=_WRITES, cut="before", times=3):
         bench.start()
         bench.wait_published()

@@ -74,7 +74,9 @@ def service_before_registration(bench: Bench) -> None:
         try:
             plugin.prepare(bench.service_socket(), version, [], timeout=plugin.INFO_SECONDS)
         except CallFailed as error:
-            raise Failed("the plugin service answers at once after registration appeared", str(error)) from None
+            raise Failed(
+                "the plugin service answers at once after registration appeared", str(error)
+            ) from None
 
 
 @requirement("DRV-REG-08")
@@ -86,7 +88,9 @@ def failure_is_reported(bench: Bench) -> None:
         # Answering the notification with an error is one way to take note of it; being gone is not.
         check(error.code != "UNAVAILABLE", "the driver takes the notification", error)
     poll(
-        lambda: _CODE in bench.process.output(), 5.0, f"the text {_CODE!r} in the driver's output",
+        lambda: _CODE in bench.process.output(),
+        5.0,
+        f"the text {_CODE!r} in the driver's output",
         lambda: f"its last lines are: {bench.process.tail(5)}",
     )
 

@@ -17,7 +17,9 @@ def _restart(bench: Bench) -> None:
 
 
 def _state_files(bench: Bench) -> list[Path]:
-    files = [path for path in sorted(bench.node.paths.plugins.rglob("*")) if path.is_file() and path.stat().st_size]
+    files = [
+        path for path in sorted(bench.node.paths.plugins.rglob("*")) if path.is_file() and path.stat().st_size
+    ]
     if not files:
         raise NotTestable("the driver keeps no file in its plugin directory")
     return files
@@ -120,7 +122,8 @@ def damaged_state(bench: Bench) -> None:
     bench.prepare(bench.claim(free))
     names = [path.name for path in files]
     poll(
-        lambda: any(name in bench.process.output()[before:] for name in names), 5.0,
+        lambda: any(name in bench.process.output()[before:] for name in names),
+        5.0,
         f"the name of a damaged file ({', '.join(names)}) in the driver's output",
         lambda: f"its last lines are: {bench.process.tail(5)}",
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conformance.catalogue import requirement
-from conformance.contract.bench import PUBLISH_SECONDS, Bench, describe_slices, poll
+from conformance.contract.bench import Bench, describe_slices, poll
 from conformance.contract.claims import RESOURCE_API
 from conformance.model import check
 
@@ -30,7 +30,8 @@ def content(slices: Sequence[Mapping[str, Any]]) -> list[Any]:
 def _attributes(slices: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
     return [
         (device["name"], name, value)
-        for item in slices for device in item["spec"].get("devices") or []
+        for item in slices
+        for device in item["spec"].get("devices") or []
         for name, value in (device.get("attributes") or {}).items()
     ]
 
@@ -48,7 +49,9 @@ def counts(bench: Bench) -> None:
         pools.setdefault(item["spec"]["pool"]["name"], []).append(item["spec"]["pool"])
     for name, members in pools.items():
         good = all(pool["resourceSliceCount"] == len(members) for pool in members)
-        check(good, f"resourceSliceCount {len(members)} in every slice of pool {name}", describe_slices(slices))
+        check(
+            good, f"resourceSliceCount {len(members)} in every slice of pool {name}", describe_slices(slices)
+        )
         same = len({pool["generation"] for pool in members}) == 1
         check(same, f"one generation in pool {name}", describe_slices(slices))
 
@@ -68,10 +71,11 @@ def restart(bench: Bench) -> None:
     bench.start()
     before = bench.wait_published()
     bench.process.stop()
+    bench.begin()
     bench.start(wait=False)
     bench.wait_answering()
     # The new process has compared when it has listed or watched the slices; give it then a moment to write.
-    bench.api_proxy.wait_for_call(resource="resourceslices", verbs=("list", "watch"), timeout=PUBLISH_SECONDS)
+    bench.wait_for_call("resourceslices", ("list", "watch"))
     _stays(bench, before, _EMPTY_SECONDS)
 
 
@@ -81,7 +85,11 @@ def _stays(bench: Bench, before: Sequence[Mapping[str, Any]], seconds: float) ->
     threading.Event().wait(seconds)
     after = bench.slices()
     seen = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in after}
-    check(seen == versions, f"the slices as they were: {describe_slices(before)}", describe_slices(after) + " (written again)")
+    check(
+        seen == versions,
+        f"the slices as they were: {describe_slices(before)}",
+        describe_slices(after) + " (written again)",
+    )
 
 
 @requirement("DRV-SLC-05")
@@ -103,8 +111,10 @@ def deleted_slices_return(bench: Bench) -> None:
 
 def _returns(bench: Bench, wanted: Sequence[Any]) -> None:
     poll(
-        lambda: content(bench.slices()) == wanted, bench.descriptor.slice_repair_seconds,
-        "the slices are as the driver published them", lambda: describe_slices(bench.slices()),
+        lambda: content(bench.slices()) == wanted,
+        bench.descriptor.slice_repair_seconds,
+        "the slices are as the driver published them",
+        lambda: describe_slices(bench.slices()),
     )
 
 
@@ -137,8 +147,14 @@ def no_attribute_twice(bench: Bench) -> None:
     own = f"{bench.descriptor.name}/"
     slices = bench.wait_published()
     names = {(device, name) for device, name, _ in _attributes(slices)}
-    twice = sorted(name for device, name in names if name.startswith(own) and (device, name.removeprefix(own)) in names)
-    check(not twice, "each attribute once, with its bare name", f"both forms of {', '.join(dict.fromkeys(twice))}")
+    twice = sorted(
+        name for device, name in names if name.startswith(own) and (device, name.removeprefix(own)) in names
+    )
+    check(
+        not twice,
+        "each attribute once, with its bare name",
+        f"both forms of {', '.join(dict.fromkeys(twice))}",
+    )
 
 
 @requirement("DRV-SLC-10")
@@ -146,7 +162,8 @@ def no_devices_is_loud(bench: Bench) -> None:
     bench.hook("removeAllDevices")
     bench.start()
     poll(
-        lambda: _NOTHING_FOUND.search(bench.process.output()), 10.0,
+        lambda: _NOTHING_FOUND.search(bench.process.output()),
+        10.0,
         "a warning that no device was found, in the driver's output",
         lambda: f"its last lines are: {bench.process.tail(5) or 'nothing'}",
     )
@@ -159,9 +176,9 @@ def no_devices_is_loud(bench: Bench) -> None:
 def quiet_without_change(bench: Bench) -> None:
     bench.start()
     bench.wait_published()
-    mark = bench.api_proxy.mark()
+    bench.begin()
     _stays(bench, bench.slices(), _QUIET_SECONDS)
-    writes = bench.api_proxy.calls(since=mark, resource="resourceslices", verbs=_WRITES)
+    writes = bench.api_proxy.calls(since=bench.mark, resource="resourceslices", verbs=_WRITES)
     check(not writes, f"no write for {_QUIET_SECONDS:g} s", "; ".join(map(str, writes)))
 
 
@@ -171,7 +188,9 @@ def standard_attributes(bench: Bench) -> None:
         f"{_STANDARD}pciBusID": lambda value: _BDF.match(value.get("string", "")),
         f"{_STANDARD}pcieRoot": lambda value: _PCIE_ROOT.match(value.get("string", "")),
         f"{_STANDARD}numaNode": lambda value: (
-            0 <= value.get("int", -1) <= 1023 or value.get("ints") and all(0 <= item <= 1023 for item in value["ints"])
+            0 <= value.get("int", -1) <= 1023
+            or (value.get("ints")
+            and all(0 <= item <= 1023 for item in value["ints"]))
         ),
     }
     for device, name, value in _attributes(bench.wait_published()):

@@ -35,7 +35,9 @@ def exit_code(results: Iterable[Result]) -> int:
     everything = list(results)
     if any(result.verdict is Verdict.ERROR for result in everything):
         return 3
-    if any(result.verdict is Verdict.FAIL and result.requirement.level is Level.MUST for result in everything):
+    if any(
+        result.verdict is Verdict.FAIL and result.requirement.level is Level.MUST for result in everything
+    ):
         return 1
     return 0 if any(result.verdict.tested for result in everything) else 4
 
@@ -51,7 +53,9 @@ def build(context: Context, results: Sequence[Result], seconds: float) -> dict[s
         "schemaVersion": SCHEMA_VERSION,
         "kit": {"name": "drakit", "version": context.kit, "catalogueVersion": context.catalogue},
         "driver": {
-            "name": context.driver, "descriptor": context.descriptor, "capabilities": sorted(context.capabilities)
+            "name": context.driver,
+            "descriptor": context.descriptor,
+            "capabilities": sorted(context.capabilities),
         },
         "cluster": {"tier": context.tier, "kubernetes": context.kubernetes, "gates": dict(context.gates)},
         "started": context.started,

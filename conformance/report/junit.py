@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET  # noqa: S405 - only written here, never parsed
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
 from conformance.model import Result, Verdict, highest
@@ -24,13 +24,20 @@ def build(context: Context, results: Sequence[Result]) -> str:
     for area in dict.fromkeys(result.requirement.area for result in shown):
         members = [result for result in shown if result.requirement.area == area]
         suite = ET.SubElement(
-            root, "testsuite", name=area, timestamp=context.started,
-            time=f"{sum(result.seconds for result in members):.3f}", **_counts(members),
+            root,
+            "testsuite",
+            name=area,
+            timestamp=context.started,
+            time=f"{sum(result.seconds for result in members):.3f}",
+            **_counts(members),
         )
         properties = ET.SubElement(suite, "properties")
         for name, value in (
-            ("driver", context.driver), ("tier", context.tier), ("kubernetes", context.kubernetes),
-            ("catalogue", context.catalogue), ("verdict", str(highest(result.verdict for result in members))),
+            ("driver", context.driver),
+            ("tier", context.tier),
+            ("kubernetes", context.kubernetes),
+            ("catalogue", context.catalogue),
+            ("verdict", str(highest(result.verdict for result in members))),
         ):
             ET.SubElement(properties, "property", name=name, value=value)
         for result in members:
@@ -46,7 +53,9 @@ def _counts(results: Sequence[Result]) -> dict[str, str]:
         return str(sum(result.verdict in verdicts for result in results))
 
     return {
-        "tests": str(len(results)), "failures": count(Verdict.FAIL), "errors": count(Verdict.ERROR),
+        "tests": str(len(results)),
+        "failures": count(Verdict.FAIL),
+        "errors": count(Verdict.ERROR),
         "skipped": count(Verdict.SKIP, Verdict.KNOWN_GAP),
     }
 
@@ -54,7 +63,10 @@ def _counts(results: Sequence[Result]) -> dict[str, str]:
 def _case(suite: ET.Element, context: Context, result: Result) -> None:
     requirement = result.requirement
     case = ET.SubElement(
-        suite, "testcase", classname=f"drakit.{requirement.area}", name=f"{requirement.id} {_clean(requirement.rule)}",
+        suite,
+        "testcase",
+        classname=f"drakit.{requirement.area}",
+        name=f"{requirement.id} {_clean(requirement.rule)}",
         time=f"{result.seconds:.3f}",
     )
     if result.verdict in (Verdict.SKIP, Verdict.KNOWN_GAP):
@@ -62,8 +74,14 @@ def _case(suite: ET.Element, context: Context, result: Result) -> None:
     elif result.verdict in (Verdict.FAIL, Verdict.ERROR):
         message = result.reason or f"expected {result.expected}; seen {result.seen}"
         tag = "failure" if result.verdict is Verdict.FAIL else "error"
-        element = ET.SubElement(case, tag, message=_clean(message), type=f"{requirement.level} {requirement.id}")
-        lines = [f"expected: {result.expected}", f"seen: {result.seen}", f"reproduce: {reproduce(context, result)}"]
+        element = ET.SubElement(
+            case, tag, message=_clean(message), type=f"{requirement.level} {requirement.id}"
+        )
+        lines = [
+            f"expected: {result.expected}",
+            f"seen: {result.seen}",
+            f"reproduce: {reproduce(context, result)}",
+        ]
         for item in result.evidence:
             lines += ["", f"--- {item.kind}: {item.title}", item.text]
         element.text = _clean("\n".join(lines))

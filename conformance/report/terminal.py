@@ -7,7 +7,14 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -16,8 +23,12 @@ from conformance.model import Level, Requirement, Result, Verdict
 from conformance.report.document import Context, reproduce
 
 STYLES = {
-    Verdict.PASS: "green", Verdict.FAIL: "bold red", Verdict.ERROR: "bold magenta", Verdict.SKIP: "yellow",
-    Verdict.KNOWN_GAP: "yellow", Verdict.DISABLED: "dim",
+    Verdict.PASS: "green",
+    Verdict.FAIL: "bold red",
+    Verdict.ERROR: "bold magenta",
+    Verdict.SKIP: "yellow",
+    Verdict.KNOWN_GAP: "yellow",
+    Verdict.DISABLED: "dim",
 }
 _EVIDENCE_LINES = 12
 
@@ -59,8 +70,13 @@ class ProgressListener:
 
     def _start_bar(self, planned: int) -> None:
         self._bar = Progress(
-            SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"),
-            console=self._console, transient=True,
+            SpinnerColumn(),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=self._console,
+            transient=True,
         )
         self._task = self._bar.add_task("", total=planned)
         self._bar.start()
@@ -88,8 +104,11 @@ def requirements_table(requirements: Iterable[Requirement]) -> Table:
     for requirement in requirements:
         needs = [requirement.capability] if requirement.capability else []
         table.add_row(
-            requirement.id, str(requirement.level), requirement.area,
-            Text(", ".join([*needs, *(f"hook {hook}" for hook in requirement.hooks)])), Text(requirement.rule),
+            requirement.id,
+            str(requirement.level),
+            requirement.area,
+            Text(", ".join([*needs, *(f"hook {hook}" for hook in requirement.hooks)])),
+            Text(requirement.rule),
         )
     return table
 
@@ -108,7 +127,10 @@ def print_results(console: Console, context: Context, results: Sequence[Result],
         if result.reason:
             rule.append(f"\n{result.reason}", style="dim")
         table.add_row(
-            result.requirement.id, str(result.requirement.level), Text(result.verdict, STYLES[result.verdict]), rule
+            result.requirement.id,
+            str(result.requirement.level),
+            Text(result.verdict, STYLES[result.verdict]),
+            rule,
         )
     console.print(table)
     for result in results:
@@ -134,7 +156,9 @@ def totals(results: Iterable[Result]) -> str:
     parts = []
     for level, found in counts.items():
         if found:
-            parts.append(f"{level}: " + ", ".join(f"{found[verdict]} {verdict}" for verdict in order if found[verdict]))
+            parts.append(
+                f"{level}: " + ", ".join(f"{found[verdict]} {verdict}" for verdict in order if found[verdict])
+            )
     return "; ".join(parts)
 
 
@@ -150,7 +174,9 @@ def _print_failure(console: Console, context: Context, result: Result) -> None:
     for item in result.evidence:
         lines = item.text.strip().splitlines()
         shown = lines[-_EVIDENCE_LINES:] if item.kind == "log" else lines[:_EVIDENCE_LINES]
-        left_out = f" ({len(lines) - len(shown)} more lines in report.json)" if len(lines) > len(shown) else ""
+        left_out = (
+            f" ({len(lines) - len(shown)} more lines in report.json)" if len(lines) > len(shown) else ""
+        )
         console.print(Text(f"  {item.kind}: {item.title}{left_out}", style="dim"), soft_wrap=True)
         console.print(Text(textwrap.indent("\n".join(shown), "    "), style="dim"), soft_wrap=True)
     console.print(Text(f"  reproduce: {reproduce(context, result)}"), soft_wrap=True)
