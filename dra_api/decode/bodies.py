@@ -31,9 +31,7 @@ def decode_body(data: bytes, expected: GVK, *, yaml: bool = False) -> Decoded:
         value, duplicates = decode_yaml(data) if yaml else (parse_json(data), [])
         gvk = interpret(value, expected)
     except DecodeError as error:
-        summary = _summary(data)
-        text = f"the object provided is unrecognized (must be of type {expected.kind}): {error.message}"
-        raise DecodeError(f"{text} ({summary})") from None
+        raise not_recognized(error.message, expected, data) from None
     if load().kind(gvk) is None:
         raise DecodeError(cannot_be_handled(gvk, expected.kind, not_registered(gvk)))
     try:
@@ -41,15 +39,30 @@ def decode_body(data: bytes, expected: GVK, *, yaml: bool = False) -> Decoded:
     except DecodeError as error:
         why = _HANDLED.sub("", error.message, count=1)
         raise DecodeError(cannot_be_handled(gvk, expected.kind, why)) from None
+    check_kind(gvk, expected)
+    return decoded
+
+
+def not_recognized(why: str, expected: GVK, data: bytes) -> DecodeError:
+    """The error for a body of which not even the kind can be read."""
+    text = f"the object provided is unrecognized (must be of type {expected.kind}): {why}"
+    return DecodeError(f"{text} ({_summary(data)})")
+
+
+def check_kind(gvk: GVK, expected: GVK) -> None:
+    """Raise DecodeError for another kind, or another version of it, than the URL asks for.
+
+    Options may come in any version.
+    """
     if gvk.kind != expected.kind:
         types = f"({gvk.version}.{gvk.kind}) to ({_internal(expected)}.{expected.kind})"
-        raise DecodeError(cannot_be_handled(gvk, expected.kind, f"converting {types}: unknown conversion"))
+        why = f"converting {types}: unknown conversion"
+        raise DecodeError(cannot_be_handled(gvk, expected.kind, why))
     if gvk != expected and not gvk.kind.endswith("Options"):
         raise DecodeError(
             f"the API version in the data ({gvk.api_version}) does not match the expected API version "
             f"({expected.api_version})"
         )
-    return decoded
 
 
 def interpret(value: Any, default: GVK) -> GVK:
