@@ -24,14 +24,14 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
-class TestStarted:
+class RequirementStarted:
     """A test begins."""
 
     requirement: Requirement
 
 
 @dataclass(frozen=True)
-class TestFinished:
+class RequirementFinished:
     """A requirement got its verdict."""
 
     result: Result
@@ -45,5 +45,5 @@ class RunFinished:
     seconds: float
 
 
-Event = Note | RunStarted | TestStarted | TestFinished | RunFinished
+Event = Note | RunStarted | RequirementStarted | RequirementFinished | RunFinished
 Listener = Callable[[Event], None]

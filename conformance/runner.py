@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from conformance.events import Listener, RunFinished, RunStarted, TestFinished, TestStarted
+from conformance.events import Listener, RunFinished, RunStarted, RequirementFinished, RequirementStarted
 from conformance.model import Evidence, Failed, KnownGap, NotTestable, Requirement, Result, Verdict
 from conformance.planner import Plan
 
@@ -92,11 +92,11 @@ class Runner:
             self._listener(event)
 
     def _settle(self, result: Result) -> Result:
-        self._emit(TestFinished(result))
+        self._emit(RequirementFinished(result))
         return result
 
     def _one(self, requirement: Requirement) -> Result:
-        self._emit(TestStarted(requirement))
+        self._emit(RequirementStarted(requirement))
         started = self._clock()
         return self._settle(self._judge(requirement, started))
 

@@ -417,10 +417,14 @@ def describe_slices(slices: Sequence[dict[str, Any]]) -> str:
     """Slices in a few words."""
     if not slices:
         return "no slice"
-    return "; ".join(
-        f"{item['metadata']['name']}: pool {item['spec']['pool']['name']} generation {item['spec']['pool']['generation']}, "
-        f"{len(item['spec'].get('devices') or [])} devices, count {item['spec']['pool']['resourceSliceCount']}"
-        for item in slices
+    return "; ".join(map(_describe_slice, slices))
+
+
+def _describe_slice(item: dict[str, Any]) -> str:
+    pool, devices = item["spec"]["pool"], item["spec"].get("devices") or []
+    return (
+        f"{item['metadata']['name']}: pool {pool['name']} generation {pool['generation']}, {len(devices)} devices, "
+        f"count {pool['resourceSliceCount']}"
     )
 
 

@@ -189,8 +189,7 @@ def standard_attributes(bench: Bench) -> None:
         f"{_STANDARD}pcieRoot": lambda value: _PCIE_ROOT.match(value.get("string", "")),
         f"{_STANDARD}numaNode": lambda value: (
             0 <= value.get("int", -1) <= 1023
-            or (value.get("ints")
-            and all(0 <= item <= 1023 for item in value["ints"]))
+            or (value.get("ints") and all(0 <= item <= 1023 for item in value["ints"]))
         ),
     }
     for device, name, value in _attributes(bench.wait_published()):

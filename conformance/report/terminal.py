@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from conformance.events import Event, Note, RunFinished, RunStarted, TestFinished, TestStarted
+from conformance.events import Event, Note, RunFinished, RunStarted, RequirementFinished, RequirementStarted
 from conformance.model import Level, Requirement, Result, Verdict
 from conformance.report.document import Context, reproduce
 
@@ -52,10 +52,10 @@ class ProgressListener:
                 self._planned = planned
                 if self._console.is_terminal:
                     self._start_bar(planned)
-            case TestStarted(requirement):
+            case RequirementStarted(requirement):
                 self._running[requirement.id] = None
                 self._update()
-            case TestFinished(result):
+            case RequirementFinished(result):
                 self._running.pop(result.requirement.id, None)
                 self._done += 1
                 self._finished(result)

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import re
+
+from conformance import catalogue
+from conformance.model import Level
+
+
+def test_every_requirement_has_a_test_and_every_test_a_requirement() -> None:
+    assert set(catalogue.tests()) == set(catalogue.requirements())
+
+
+def test_ids_follow_subject_area_number() -> None:
+    for requirement_id in catalogue.requirements():
+        assert re.fullmatch(r"[A-Z]{3}-[A-Z]{2,5}-\d{2}", requirement_id)
+
+
+def test_rules_are_single_sentences_with_a_source() -> None:
+    for requirement in catalogue.requirements().values():
+        assert requirement.rule.endswith(".") and requirement.rule[0].isupper(), requirement.id
+        assert requirement.source, requirement.id
+
+
+def test_the_catalogue_holds_the_requirements_of_the_driver_contract() -> None:
+    musts = [r for r in catalogue.requirements().values() if r.level is Level.MUST and r.subject == "driver"]
+    assert len(musts) >= 35
+
+
+def test_hooks_named_by_requirements_exist_in_descriptors() -> None:
+    from clusters.descriptor import HOOKS
+
+    for requirement in catalogue.requirements().values():
+        assert set(requirement.hooks) <= set(HOOKS), requirement.id

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from conformance.events import Event, RunFinished, RunStarted, RequirementFinished
+from conformance.model import (
+    Evidence,
+    Failed,
+    KnownGap,
+    Level,
+    NotTestable,
+    Requirement,
+    Result,
+    Verdict,
+    check,
+    highest,
+)
+from conformance.planner import Plan
+from conformance.runner import Runner
+
+SEEN = Evidence("log", "what the bench saw", "words")
+
+
+def requirement(number: int, **more: Any) -> Requirement:
+    return Requirement(f"DRV-TST-{number:02}", Level.MUST, "It works.", "driver", ("test",), "test", **more)
+
+
+class Bench:
+    def evidence(self) -> Sequence[Evidence]:
+        return [SEEN]
+
+
+class Environment:
+    """Benches that do nothing; `broken` makes leaving one raise."""
+
+    def __init__(self, broken: Exception | None = None) -> None:
+        self.broken = broken
+        self.closed = 0
+
+    @contextlib.contextmanager
+    def bench(self, requirement: Requirement) -> Iterator[Bench]:
+        try:
+            yield Bench()
+            if self.broken:
+                raise self.broken
+        finally:
+            self.closed += 1
+
+
+def run(
+    bodies: Sequence[Callable[[Any], None]],
+    environment: Environment | None = None,
+    *,
+    gate: str = "",
+    requirements: Sequence[Requirement] | None = None,
+    events: list[Event] | None = None,
+    gaps_apply: Callable[[KnownGap], bool] = lambda gap: False,
+) -> list[Result]:
+    order = requirements or [requirement(number) for number in range(1, len(bodies) + 1)]
+    tests = {item.id: body for item, body in zip(order, bodies, strict=True)}
+    listener = (events if events is not None else []).append
+    runner = Runner(
+        environment or Environment(), tests, listener, parallel=4, gate=gate, gaps_apply=gaps_apply
+    )
+    return list(runner.run(Plan(tuple(order), ()), order))
+
+
+def passes(bench: Any) -> None: ...
+
+
+def fails(bench: Any) -> None:
+    check(False, "a device", "none")
+
+
+def breaks(bench: Any) -> None:
+    raise KeyError("oops")
+
+
+def impossible(bench: Any) -> None:
+    raise NotTestable("two devices are needed")
+
+
+def test_outcomes_become_verdicts() -> None:
+    results = run([passes, fails, impossible, breaks])
+    assert [result.verdict for result in results] == [Verdict.PASS, Verdict.FAIL, Verdict.SKIP, Verdict.ERROR]
+    assert (results[1].expected, results[1].seen, results[1].evidence) == ("a device", "none", (SEEN,))
+    assert results[2].reason == "not testable here: two devices are needed"
+    assert results[3].reason == "the kit broke: KeyError: 'oops'"
+    assert "test_runner.py" in results[3].evidence[0].text
+
+
+def test_a_bench_that_cannot_be_tidied_fails_the_test_that_left_it_so() -> None:
+    results = run([passes], Environment(Failed("a driver that lets go", "it does not")))
+    assert (results[0].verdict, results[0].seen) == (Verdict.FAIL, "it does not")
+
+
+def test_every_bench_is_closed() -> None:
+    environment = Environment()
+    run([passes, fails, breaks], environment)
+    assert environment.closed == 3
+
+
+def test_nothing_else_runs_when_the_gate_does_not_pass() -> None:
+    ran = threading.Event()
+    results = run([lambda bench: ran.set(), fails], gate="DRV-TST-02")
+    assert [result.verdict for result in results] == [Verdict.SKIP, Verdict.FAIL]
+    assert results[0].reason == "not testable: DRV-TST-02 did not pass"
+    assert not ran.is_set()
+
+
+def test_a_known_gap_takes_the_place_of_a_failure_where_it_applies() -> None:
+    gap = KnownGap("kubelet", ("1.36",), "kubernetes/kubernetes#1")
+    known = [requirement(1, known_gaps=(gap,))]
+    applies = run([fails], requirements=known, gaps_apply=lambda found: found is gap)
+    elsewhere = run([fails], requirements=known)
+    assert applies[0].verdict is Verdict.KNOWN_GAP
+    assert applies[0].reason == "known gap of kubelet 1.36: kubernetes/kubernetes#1"
+    assert elsewhere[0].verdict is Verdict.FAIL
+
+
+def test_listeners_hear_start_every_verdict_and_the_end() -> None:
+    events: list[Event] = []
+    run([passes, fails], events=events)
+    assert events[0] == RunStarted(2, 2)
+    assert {event.result.verdict for event in events if isinstance(event, RequirementFinished)} == {
+        Verdict.PASS,
+        Verdict.FAIL,
+    }
+    assert isinstance(events[-1], RunFinished)
+
+
+def test_tests_run_at_the_same_time() -> None:
+    barrier = threading.Barrier(3, timeout=10)
+    assert {result.verdict for result in run([lambda bench: barrier.wait()] * 3)} == {Verdict.PASS}  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], Verdict.DISABLED),
+        ([Verdict.SKIP, Verdict.DISABLED], Verdict.SKIP),
+        ([Verdict.PASS, Verdict.SKIP], Verdict.PASS),
+        ([Verdict.KNOWN_GAP, Verdict.PASS], Verdict.KNOWN_GAP),
+        ([Verdict.FAIL, Verdict.KNOWN_GAP], Verdict.FAIL),
+        ([Verdict.ERROR, Verdict.FAIL], Verdict.ERROR),
+    ],
+)
+def test_a_summary_takes_the_highest_verdict(verdicts: list[Verdict], expected: Verdict) -> None:
+    assert highest(verdicts) is expected
