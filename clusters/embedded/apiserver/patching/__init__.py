@@ -1,7 +1,7 @@
 """The four patch types and field management (api-machinery section 8).
 
 `json_patch`, `merge_patch` and `strategic_merge` give the patched object; `update_fields` then computes the
-managedFields of the write. `apply` does both for a server-side apply.
+managedFields of the write. `apply` does both for a server-side apply. `bodies` reads the request bodies.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from clusters.embedded.apiserver.patching.json_patch import json_patch
 from clusters.embedded.apiserver.patching.manager import apply, restore_times, update_fields
 from clusters.embedded.apiserver.patching.merge_patch import merge_patch
 from clusters.embedded.apiserver.patching.reset import reset_fields
+from clusters.embedded.apiserver.patching.shapes import shape_of
 from clusters.embedded.apiserver.patching.strategic import strategic_merge
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "merge_patch",
     "reset_fields",
     "restore_times",
+    "shape_of",
     "strategic_merge",
     "update_fields",
 ]

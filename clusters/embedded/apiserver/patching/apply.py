@@ -7,7 +7,7 @@ from typing import Any
 from clusters.embedded.apiserver.patching import fields
 from clusters.embedded.apiserver.patching.fields import Element, FieldSet
 from clusters.embedded.apiserver.patching.shapes import Shape
-from clusters.embedded.apiserver.patching.typed import ABSENT, TypedError, element_of
+from clusters.embedded.apiserver.patching.typed import ABSENT, TypedError, element_of, element_or_none
 
 
 def merge(live: Any, config: Any, shape: Shape) -> Any:
@@ -102,29 +102,24 @@ def _merge_items(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
     return result
 
 
-def _container(shape: Shape) -> type[Any]:
-    return list if shape.kind == "list" else dict
-
-
 def remove(value: Any, gone: FieldSet, shape: Shape) -> Any:
     """The value without the members of a set; None when nothing is left. The input stays as it is."""
     shape = shape.for_value(value)
-    if shape.kind == "scalar":
+    if shape.kind == "scalar" or not isinstance(value, dict | list):
         return value
-    if not value or shape.atomic or not isinstance(value, _container(shape)):
+    if not value or shape.atomic:
         # Part of a leaf is removed: the leaf goes as a whole.
         return None
-    if shape.kind == "list":
+    if isinstance(value, list):
         items = []
         for item in value:
-            element = element_of(shape, item)
+            element = element_or_none(shape, item)
             if element not in gone.members:
                 below = gone.below(element)
                 items.append(remove(item, below, shape.element) if below else item)
         return items or None
-    result: dict[str, Any] = {}
-    entries: dict[str, Any] = value
-    for name, item in entries.items():
+    result = {}
+    for name, item in value.items():
         element = fields.field(name)
         if element not in gone.members:
             below = gone.below(element)

@@ -28,8 +28,9 @@ def _merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     for key, value in patch.items():
         if value is None:
             target.pop(key, None)
-        elif isinstance(value, dict) and isinstance(target.get(key), dict):
-            _merge(target[key], value)
+        elif isinstance(target.get(key), dict):
+            # Over a map, anything but a map is taken as it is, nulls included.
+            target[key] = _merge(target[key], value) if isinstance(value, dict) else copy.deepcopy(value)
         else:
             target[key] = _without_nulls(value)
     return target

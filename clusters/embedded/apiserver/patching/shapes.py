@@ -62,7 +62,7 @@ class Shape:
 
     def for_value(self, value: Any) -> Shape:
         """The shape itself, or for `any` what the value turns out to be."""
-        if self.kind != "any":
+        if self.kind != "any" or self.atomic:
             return self
         if isinstance(value, dict):
             return _ANY_MAP
@@ -75,8 +75,8 @@ ANY: Final = Shape("any")
 _ANY_SCALAR: Final = Shape("scalar")
 _ANY_LIST: Final = Shape("list", atomic=True)
 _ANY_MAP: Final = Shape("map", element_of=lambda: ANY)
-FREE_OBJECT: Final = Shape("map", element_of=lambda: ANY)
-"""A free JSON object, such as an opaque configuration."""
+RAW: Final = Shape("any", atomic=True)
+"""Free JSON that is one leaf, such as an opaque configuration or the data of a device's status."""
 
 
 _SCALARS: Final = {
@@ -123,7 +123,7 @@ def _value_shape(entry: Field, *, atomic: bool = False) -> Shape:
     if entry.type == "message":
         return _message_shape(entry.message, atomic or entry.message.atomic)
     if entry.type in ("raw", "fieldsv1"):
-        return FREE_OBJECT
+        return RAW
     if entry.type == "strings":
         return Shape("list", atomic=True, element_of=lambda: _STRING)
     return Shape("scalar", scalar=_SCALARS.get(entry.type, "untyped"))

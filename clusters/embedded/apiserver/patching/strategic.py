@@ -13,8 +13,7 @@ from typing import Any, Final
 from clusters.embedded.apiserver.patching.errors import bad_patch, failed, rejected
 from clusters.embedded.apiserver.patching.gotext import go_text, go_type
 from clusters.embedded.apiserver.patching.json_patch import json_type
-from clusters.embedded.apiserver.patching.shapes import Shape, Slot, shape_of
-from dra_api.schema import Message
+from clusters.embedded.apiserver.patching.shapes import Shape, Slot
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -23,15 +22,15 @@ _ORDER: Final = "$setElementOrder"
 _DROP: Final = object()
 
 
-def strategic_merge(message: Message, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """The object with the patch merged in by the rules of its kind's message; the inputs stay as they are.
+def strategic_merge(shape: Shape, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """The object with the patch merged in by the rules of its kind's shape; the inputs stay as they are.
 
     Raises PatchError: 400 for malformed directives, 422 for lists of lists, 500 where merging is impossible.
     """
     if patch is not None and not isinstance(patch, dict):
         target = "map[string]interface {}"
         raise bad_patch(f"json: cannot unmarshal {json_type(patch)} into Go value of type {target}")
-    return _merge_map(shape_of(message), copy.deepcopy(obj), copy.deepcopy(patch or {}))
+    return _merge_map(shape, copy.deepcopy(obj), copy.deepcopy(patch or {}))
 
 
 def _merge_map(shape: Shape, original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
@@ -192,7 +191,8 @@ def _check_order(wanted: list[Any], order: list[Any], merge_key: str) -> None:
     )
     place = 0
     for item in items:
-        if isinstance(item, dict) and _DIRECTIVE in item:
+        # A directive after the last ordered item counts as out of order on a real server, too.
+        if isinstance(item, dict) and _DIRECTIVE in item and place < len(order):
             continue
         while place < len(order) and not _same(item, order[place], merge_key):
             place += 1

@@ -49,6 +49,17 @@ def element_of(shape: Shape, item: Any) -> Element:
     return fields.keyed(keys)
 
 
+_UNSELECTABLE: Final = Element("", None)
+
+
+def element_or_none(shape: Shape, item: Any) -> Element:
+    """Like `element_of`, for lists that pruning left with items that nothing selects."""
+    try:
+        return element_of(shape, item)
+    except TypedError:
+        return _UNSELECTABLE
+
+
 def check(value: Any, shape: Shape, *, allow_duplicates: bool = False) -> None:
     """Raises TypedError unless the value fits the shape, list items being unique where not allowed."""
     problems = list(_problems(value, shape, "", allow_duplicates))
@@ -59,7 +70,7 @@ def check(value: Any, shape: Shape, *, allow_duplicates: bool = False) -> None:
 def _problems(value: Any, shape: Shape, path: str, allow_duplicates: bool) -> list[str]:
     shape = shape.for_value(value)
     where = f"{path}: " if path else ""
-    if value is None:
+    if value is None or shape.kind == "any":
         return []
     if shape.kind == "scalar":
         problem = _scalar_problem(value, shape.scalar)
@@ -117,7 +128,7 @@ def _collect(value: Any, shape: Shape, path: Path, result: FieldSet) -> None:
     if shape.kind == "scalar" or shape.atomic:
         result.insert(path)
     elif shape.kind == "list":
-        items = [(element_of(shape, item), item) for item in value or ()]
+        items = [(element_or_none(shape, item), item) for item in value or ()]
         counts = Counter(element for element, _ in items)
         for element, item in items:
             result.insert((*path, element))
