@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .bodies import decode_body, interpret
 from .json_text import decode_json
+from .manifests import ManifestError, ManifestProblem, load_manifests, suggest
 from .objects import Decoded, decode_object
 from .plans import zero_object
 from .problems import DecodeError
@@ -16,10 +17,14 @@ from .yaml_text import decode_yaml
 __all__ = [
     "DecodeError",
     "Decoded",
+    "ManifestError",
+    "ManifestProblem",
     "decode_body",
     "decode_json",
     "decode_object",
     "decode_yaml",
     "interpret",
+    "load_manifests",
+    "suggest",
     "zero_object",
 ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ..schema import GVK, Message, load
 from . import values
 from .json_text import Repeated
-from .plans import JSONObject, Plan, Rule, complete, plan_of, zero_element, zero_object
-from .problems import DecodeError, TypeMismatchError
+from .plans import JSONObject, Plan, Rule, complete, plan_of, zero_element
+from .problems import DecodeError, Fault, TypeMismatchError
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def decode_object(value: Any, gvk: GVK, *, duplicates: Iterable[str] = ()) -> De
     message = load().kind(gvk)
     if message is None:
         raise DecodeError(cannot_be_handled(gvk, gvk.kind, not_registered(gvk)))
-    walk = _Walk()
+    walk = Walk()
     try:
         body = walk.message({} if value is None else value, message, "", ())
     except DecodeError as error:
@@ -52,9 +52,9 @@ def decode_object(value: Any, gvk: GVK, *, duplicates: Iterable[str] = ()) -> De
     if "apiVersion" in message.fields:
         body = {"kind": gvk.kind, "apiVersion": gvk.api_version} | body
         body.update(kind=gvk.kind, apiVersion=gvk.api_version)
-    strict = [text for text in duplicates if not text.startswith("duplicate field ")] + walk.problems
-    unknown = [text for text in walk.problems if text.startswith("unknown field ")]
-    return Decoded(body, gvk, unknown, strict)
+    found = walk.strict()
+    strict = [text for text in duplicates if not text.startswith("duplicate field ")] + found
+    return Decoded(body, gvk, [text for text in found if text.startswith("unknown ")], strict)
 
 
 def cannot_be_handled(gvk: GVK, expected: str, why: str) -> str:
@@ -68,102 +68,134 @@ def not_registered(gvk: GVK) -> str:
     return f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in scheme "{scheme}"'
 
 
-class _Walk:
+class Walk:
     """Decodes one body and notes what is unknown, repeated or of the wrong type.
 
     `path` is the place in the document as strict errors show it (`spec.containers[0].`), `stack` the names
-    alone, with those of inlined structs, as type errors show them.
+    alone, with those of inlined structs, as type errors show them. A walk that `collects` goes on where a server
+    would give up.
     """
 
-    def __init__(self) -> None:
-        self.problems: list[str] = []
+    def __init__(self, *, collects: bool = False) -> None:
+        self.collects = collects
+        self.faults: list[Fault] = []
         self.first_mismatch = ""
 
+    def strict(self) -> list[str]:
+        """Unknown and duplicate fields in the words of a server."""
+        return [
+            f'{fault.kind} field "{fault.path}"'
+            for fault in self.faults
+            if fault.kind in ("unknown", "duplicate")
+        ]
+
     def message(self, value: Any, message: Message, path: str, stack: tuple[str, ...]) -> JSONObject:
+        """A struct in canonical form. Raises TypeMismatchError for what is no object, and DecodeError."""
         if not isinstance(value, dict):
             raise TypeMismatchError(values.kind_of(value), message.go_type)
         plan = plan_of(message)
         found: JSONObject = {}
         if isinstance(value, Repeated):
-            self.repeated(value, plan, path, stack, found)
+            self._repeated(value, plan, path, stack, found)
         else:
             for name, item in value.items():
-                self.member(name, item, plan, path, stack, found)
+                self._member(name, item, plan, path, stack, found)
         return complete(plan, found)
 
-    def repeated(
+    def _repeated(
         self, value: Repeated, plan: Plan, path: str, stack: tuple[str, ...], found: JSONObject
     ) -> None:
         seen: set[str] = set()
         for name, item in value.pairs:
             if name in seen and name in plan.rules:
-                self.problems.append(f'duplicate field "{path}{name}"')
+                self.faults.append(Fault("duplicate", path + name, plan.message, name))
             seen.add(name)
             before = found.get(name)
-            self.member(name, item, plan, path, stack, found)
+            self._member(name, item, plan, path, stack, found)
             after = found.get(name)
             if isinstance(before, dict) and isinstance(after, dict) and after is not before:
                 # Go reads the second object on top of the first.
                 found[name] = before | {key: after[key] for key in item if key in after}
 
-    def member(
+    def _member(
         self, name: str, item: Any, plan: Plan, path: str, stack: tuple[str, ...], found: JSONObject
     ) -> None:
         rule = plan.rules.get(name)
         if rule is None:
-            self.problems.append(f'unknown field "{path}{name}"')
+            self.faults.append(Fault("unknown", path + name, plan.message, name))
             return
         if item is None:
             if rule.field.pointer or rule.field.shape != "one":
                 found.pop(name, None)
             return
         try:
-            found[name] = self.value(item, rule, path + name, stack)
+            found[name] = self._value(item, rule, path + name, stack)
         except TypeMismatchError as error:
+            self.faults.append(Fault("type", path + name + error.at, plan.message, name, error.found))
             place = ".".join((plan.message.struct, *stack, *rule.go_names))
             text = f"json: cannot unmarshal {error.found} into Go struct field {place} of type {error.wanted}"
-            if error.final:
+            if error.final and not self.collects:
                 raise DecodeError(text) from None
             self.first_mismatch = self.first_mismatch or text
+        except DecodeError as error:
+            if not self.collects:
+                raise
+            self.faults.append(Fault("value", path + name + error.at, plan.message, name, error.message))
 
-    def value(self, value: Any, rule: Rule, path: str, stack: tuple[str, ...]) -> Any:
+    def _value(self, value: Any, rule: Rule, path: str, stack: tuple[str, ...]) -> Any:
         field = rule.field
         if field.shape == "one":
             if field.type == "message":
                 return self.message(value, field.message, f"{path}.", stack + rule.go_names)
             return rule.scalar(value, rule.wanted)
         if field.shape == "list" and isinstance(value, list):
-            return self.items(value, rule, path, stack)
+            return self._items(value, rule, path, stack)
         if field.shape == "map" and isinstance(value, dict):
-            return self.entries(value, rule, path, stack)
+            return self._entries(value, rule, path, stack)
         raise TypeMismatchError(values.kind_of(value), field.go_type)
 
-    def items(self, value: list[Any], rule: Rule, path: str, stack: tuple[str, ...]) -> list[Any]:
+    def _items(self, value: list[Any], rule: Rule, path: str, stack: tuple[str, ...]) -> list[Any]:
         field = rule.field
-        if field.type != "message":
-            scalar, wanted = rule.scalar, rule.wanted
-            return [zero_element(field) if item is None else scalar(item, wanted) for item in value]
-        message = field.message
         inner = stack + rule.go_names
-        return [
-            zero_object(message) if item is None else self.message(item, message, f"{path}[{index}].", inner)
-            for index, item in enumerate(value)
-        ]
+        result: list[Any] = []
+        for index, item in enumerate(value):
+            try:
+                if item is None:
+                    result.append(zero_element(field))
+                elif field.type == "message":
+                    result.append(self.message(item, field.message, f"{path}[{index}].", inner))
+                else:
+                    result.append(rule.scalar(item, rule.wanted))
+            except (TypeMismatchError, DecodeError) as error:
+                error.at = error.at or f"[{index}]"
+                raise
+        return result
 
-    def entries(self, value: JSONObject, rule: Rule, path: str, stack: tuple[str, ...]) -> JSONObject:
+    def _entries(self, value: JSONObject, rule: Rule, path: str, stack: tuple[str, ...]) -> JSONObject:
         field = rule.field
         if isinstance(value, Repeated):
-            names = [name for name, _ in value.pairs]
-            self.problems += [
-                f'duplicate field "{path}.{name}"' for at, name in enumerate(names) if name in names[:at]
-            ]
+            self._repeated_entries(value, rule, path)
         inner = stack + rule.go_names
         result: JSONObject = {}
         for name, item in value.items():
-            if item is None:
-                result[name] = zero_element(field)
-            elif field.type == "message":
-                result[name] = self.message(item, field.message, f"{path}.{name}.", inner)
-            else:
-                result[name] = rule.scalar(item, rule.wanted)
+            try:
+                if item is None:
+                    result[name] = zero_element(field)
+                elif field.type == "message":
+                    result[name] = self.message(item, field.message, f"{path}.{name}.", inner)
+                else:
+                    result[name] = rule.scalar(item, rule.wanted)
+            except (TypeMismatchError, DecodeError) as error:
+                error.at = error.at or f".{name}"
+                raise
         return dict(sorted(result.items()))
+
+    def _repeated_entries(self, value: Repeated, rule: Rule, path: str) -> None:
+        seen: set[str] = set()
+        for name, _ in value.pairs:
+            if name in seen:
+                self.faults.append(Fault("duplicate", f"{path}.{name}", _NO_STRUCT, name))
+            seen.add(name)
+
+
+_NO_STRUCT: Final = Message("", ())

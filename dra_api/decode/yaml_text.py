@@ -43,10 +43,30 @@ class Document:
     """
 
     def __init__(self, node: yaml.Node | None) -> None:
+        self._node = node
         self.duplicates: list[str] = []
         self.line = node.start_mark.line + 1 if node is not None else 1
         self._open: set[int] = set()
         self.value: Any = None if node is None else self._build(node)
+
+    def line_of(self, path: str) -> int:
+        """The line of a field such as `spec.devices[0].name`, or of what stands nearest around it."""
+        best, line = 0, self.line
+        pending: list[tuple[str, yaml.Node, int]] = [("", self._node, self.line)] if self._node else []
+        while pending:
+            prefix, node, at = pending.pop()
+            if path != prefix and not path.startswith((f"{prefix}.", f"{prefix}[")) and prefix:
+                continue
+            if len(prefix) >= best:
+                best, line = len(prefix), at
+            if isinstance(node, yaml.SequenceNode):
+                for index, item in enumerate(node.value):
+                    pending.append((f"{prefix}[{index}]", item, item.start_mark.line + 1))
+            elif isinstance(node, yaml.MappingNode):
+                for key, value in node.value:
+                    name = f"{prefix}.{key.value}" if prefix else str(key.value)
+                    pending.append((name, value, key.start_mark.line + 1))
+        return line
 
     def _build(self, node: yaml.Node) -> Any:
         if isinstance(node, yaml.ScalarNode):

@@ -1,0 +1,199 @@
+"""Manifests that a user wrote: read strictly, with every problem said at once and where it is."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..schema import GVK, Field, Message, load
+from .json_text import plain
+from .objects import Walk
+from .problems import DecodeError, Fault, TypeMismatchError
+from .yaml_text import Document, documents
+
+_SUGGESTION_CUTOFF: Final = 0.6
+_YAML_LINE: Final = re.compile(r"(?:yaml: )?line (\d+): (.*)", re.S)
+_TYPE_WORDS: Final = {
+    "string": "a string",
+    "bool": "true or false",
+    "int32": "a whole number that fits 32 bits",
+    "int64": "a whole number that fits 64 bits",
+    "bytes": "base64 text",
+    "quantity": "a quantity such as 500m or 2Gi",
+    "time": "a time such as 2026-01-02T03:04:05Z",
+    "microtime": "a time such as 2026-01-02T03:04:05.000000Z",
+    "intorstring": "a whole number or a string",
+    "strings": "a list of strings",
+    "message": "a map of fields",
+}
+_FOUND_WORDS: Final = {
+    "string": "a string",
+    "number": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a map",
+}
+
+
+@dataclass(frozen=True)
+class ManifestProblem:
+    """One problem: in which file and line, in which document (from 1), at which field, and what."""
+
+    source: str
+    line: int
+    document: int
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        place = f"{self.source}:{self.line}: document {self.document}"
+        return f"{place}: {self.path}: {self.text}" if self.path else f"{place}: {self.text}"
+
+
+class ManifestError(ValueError):
+    """A text that holds no valid manifests; `problems` are all that were found, one a line in the message."""
+
+    def __init__(self, problems: list[ManifestProblem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+def load_manifests(text: str, source: str) -> list[dict[str, Any]]:
+    """The objects of a YAML or JSON text with one or several documents, as they were written.
+
+    Empty documents are skipped, the items of a `kind: List` stand for themselves. `source` names the text in
+    errors. Raises ManifestError: syntax, unknown kinds and fields, fields set twice, values of the wrong type,
+    objects without a name.
+    """
+    problems: list[ManifestProblem] = []
+    objects: list[dict[str, Any]] = []
+    number = 0
+    try:
+        for number, document in enumerate(documents(text), 1):
+            problems += _document_problems(document, number, source, objects)
+    except DecodeError as error:
+        found = _YAML_LINE.fullmatch(error.message)
+        line, words = (int(found[1]), found[2]) if found else (1, error.message.removeprefix("yaml: "))
+        problems.append(ManifestProblem(source, line, number + 1, "", f"this is no YAML: {words}"))
+    if problems:
+        raise ManifestError(problems)
+    return objects
+
+
+def suggest(field: str, message: Message) -> str | None:
+    """The field of a struct that somebody may have meant by a name which it does not have."""
+    names = list(message.fields)
+    by_lower = {name.lower(): name for name in names}
+    return by_lower.get(field.lower()) or _closest(field, names)
+
+
+def _closest(word: str, names: list[str]) -> str | None:
+    matches = difflib.get_close_matches(word, names, n=1, cutoff=_SUGGESTION_CUTOFF)
+    return matches[0] if matches else None
+
+
+def _document_problems(
+    document: Document, number: int, source: str, objects: list[dict[str, Any]]
+) -> Iterator[ManifestProblem]:
+    for text in document.duplicates:
+        found = _YAML_LINE.fullmatch(text)
+        line, words = (int(found[1]), found[2]) if found else (document.line, text)
+        yield ManifestProblem(source, line, number, "", words.replace("in map", "in this map; remove one"))
+    if document.value is None:
+        return
+    for prefix, value in _objects_in(document.value):
+        for path, text in _object_problems(value):
+            place = _joined(prefix, path)
+            yield ManifestProblem(source, document.line_of(place), number, place, text)
+        objects.append(plain(value))
+
+
+def _objects_in(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value.get("kind") == "List" and value.get("apiVersion") == "v1":
+        for index, item in enumerate(value.get("items") or []):
+            yield f"items[{index}]", item
+    else:
+        yield "", value
+
+
+def _joined(prefix: str, path: str) -> str:
+    return f"{prefix}.{path}" if prefix and path else prefix or path
+
+
+def _object_problems(value: Any) -> Iterator[tuple[str, str]]:
+    if not isinstance(value, dict):
+        yield "", f"must be a Kubernetes object with apiVersion and kind, not {_described(value)}"
+        return
+    missing = [name for name in ("apiVersion", "kind") if not isinstance(value.get(name), str)]
+    if missing:
+        yield from ((name, "required, a string such as " + _EXAMPLES[name]) for name in missing)
+        return
+    gvk = GVK.of(value["apiVersion"], value["kind"])
+    message = load().kind(gvk)
+    if message is None:
+        yield "kind", _unknown_kind(gvk)
+        return
+    walk = Walk(collects=True)
+    try:
+        walk.message(value, message, "", ())
+    except TypeMismatchError:  # pragma: no cover - the value is a map
+        return
+    yield from ((fault.path, _fault_text(fault)) for fault in walk.faults)
+    metadata = value.get("metadata")
+    if metadata is None or (isinstance(metadata, dict) and not _has_name(metadata)):
+        yield "metadata.name", "required (or metadata.generateName)"
+
+
+_EXAMPLES: Final = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+
+
+def _has_name(metadata: dict[str, Any]) -> bool:
+    return bool(metadata.get("name") or metadata.get("generateName"))
+
+
+def _unknown_kind(gvk: GVK) -> str:
+    known = list(load().kinds())
+    versions = [other.api_version for other in known if other.kind == gvk.kind]
+    text = f'there is no kind "{gvk.kind}" in "{gvk.api_version}"'
+    if versions:
+        return f"{text}; it exists in {', '.join(versions)}"
+    near = _closest(gvk.kind, sorted({other.kind for other in known}))
+    return f'{text}, did you mean "{near}"?' if near else text
+
+
+def _fault_text(fault: Fault) -> str:
+    if fault.kind == "unknown":
+        near = suggest(fault.name, fault.message)
+        return f'unknown field, did you mean "{near}"?' if near else _unknown_field(fault.message)
+    if fault.kind == "duplicate":
+        return "set twice; remove one"
+    if fault.kind == "value":
+        return fault.detail
+    return _wrong_type(fault)
+
+
+def _unknown_field(message: Message) -> str:
+    names = ", ".join(message.fields) or "none"
+    return f"unknown field; allowed are: {names}"
+
+
+def _wrong_type(fault: Fault) -> str:
+    field = fault.message.fields[fault.name]
+    at_item = fault.path.endswith("]") or not fault.path.endswith(fault.name)
+    wanted = _shape_words(field) if field.shape != "one" and not at_item else _TYPE_WORDS[field.type]
+    found = _FOUND_WORDS.get(fault.detail, f"the {fault.detail}")
+    hint = "; put it in quotes" if field.type == "string" and fault.detail in ("number", "bool") else ""
+    return f"must be {wanted}, not {found}{hint}"
+
+
+def _shape_words(field: Field) -> str:
+    return "a list" if field.shape == "list" else "a map"
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, list):
+        return "a list"
+    return f"the value {value!r}"
