@@ -141,6 +141,19 @@ class Quantity:
         except ArithmeticError:
             return float(self.sign) * float("inf") if self._exponent > 0 else 0.0
 
+    def decimal(self) -> str:
+        """The plain decimal number with the places it is held with: `1.500` for `1500m`, `1.5` for `1.5`.
+
+        Raises OverflowError for exponents beyond 10000.
+        """
+        if self._exponent >= 0:
+            if self._exponent > _LAZY_EXPONENT:
+                raise OverflowError(f"{self} has too many digits to be written out")
+            return digits(self._unscaled * 10**self._exponent)
+        places = -self._exponent
+        text = digits(abs(self._unscaled)).rjust(places + 1, "0")
+        return f"{'-' if self._unscaled < 0 else ''}{text[:-places]}.{text[-places:]}"
+
     def canonical(self) -> str:
         """The value printed afresh, without memory of how it was spelled."""
         if not self._unscaled:

@@ -56,6 +56,10 @@ class Findings:
         """A value occurs twice."""
         self.add(FieldError("Duplicate", path, "", value), declared=declared)
 
+    def not_found(self, path: str, value: Any) -> None:
+        """A value names something that does not exist."""
+        self.add(FieldError("NotFound", path, "", value))
+
     def longer(self, path: str, limit: int, unit: str = "bytes", *, declared: bool = False) -> None:
         """A value is longer than allowed."""
         self.add(too_long(path, limit, unit), declared=declared)

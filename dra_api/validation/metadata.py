@@ -22,7 +22,7 @@ MANAGER_MAX: Final = 128
 SUBRESOURCE_MAX: Final = 256
 IMMUTABLE: Final = "field is immutable"
 
-_IMMUTABLE_DECLARED: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_SET_BY_SERVER: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 def validate_object_meta(
@@ -78,10 +78,9 @@ def validate_object_meta_update(
     for field in ("name", "namespace"):
         if (meta.get(field) or "") != (before.get(field) or ""):
             found.invalid(f"{path}.{field}", meta.get(field) or "", IMMUTABLE)
-    for field in _IMMUTABLE_DECLARED:
+    for field in _SET_BY_SERVER:
         if meta.get(field) != before.get(field):
-            # Declarative immutability prints no value.
-            found.invalid(f"{path}.{field}", None, IMMUTABLE, declared=True)
+            found.invalid(f"{path}.{field}", meta.get(field, "" if field == "uid" else None), IMMUTABLE)
     _check_common(found, meta, path)
     return found.errors()
 
@@ -115,9 +114,7 @@ def check_annotations(found: Findings, annotations: Mapping[str, str], path: str
 
 def _check_common(found: Findings, meta: Mapping[str, Any], path: str) -> None:
     if (meta.get("generation") or 0) < 0:
-        found.invalid(
-            f"{path}.generation", meta["generation"], "must be greater than or equal to 0", declared=True
-        )
+        found.invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0")
     check_labels(found, meta.get("labels") or {}, f"{path}.labels")
     check_annotations(found, meta.get("annotations") or {}, f"{path}.annotations")
     _check_owners(found, meta.get("ownerReferences") or [], f"{path}.ownerReferences")
@@ -133,7 +130,7 @@ def _check_owners(found: Findings, owners: Sequence[Mapping[str, Any]], path: st
             found.invalid(f"{where}.apiVersion", version, "must be <group>/<version> or <version>")
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                found.required(f"{where}.{field}", declared=True)
+                found.required(f"{where}.{field}", "must not be empty")
         if version == "v1" and owner.get("kind") == "Event":
             found.invalid(where, dict(owner), "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
@@ -161,9 +158,9 @@ def _check_managed_fields(found: Findings, entries: Sequence[Mapping[str, Any]],
         where = f"{path}[{index}]"
         operation = entry.get("operation") or ""
         if not operation:
-            found.required(f"{where}.operation", declared=True)
+            found.required(f"{where}.operation", "must not be empty")
         elif operation not in ("Apply", "Update"):
-            found.add(not_supported(f"{where}.operation", operation, ("Apply", "Update")), declared=True)
+            found.add(not_supported(f"{where}.operation", operation, ("Apply", "Update")))
         if entry.get("fieldsType") not in (None, "", "FieldsV1"):
             found.invalid(f"{where}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
         if byte_length(entry.get("manager") or "") > MANAGER_MAX:
