@@ -81,7 +81,7 @@ class CdiFiles:
 
     def remove(self, uid: str) -> None:
         """Remove the file of a claim; absent is fine. OSError if it cannot be removed."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             self.path(uid).lstat()
             remove(self.path(uid), point="cdi")
 

@@ -1,0 +1,140 @@
+"""Kills a driver's state code at every failpoint, restarts it and prints what it found, one JSON document.
+
+A program of its own because it forks: each case is a child that really dies of SIGKILL, so 60 cases take a
+second or two instead of the minute that whole processes would need.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from driver_kit import Rig, claim, result, uid
+
+from driver.sdk import failpoints
+
+ROUND = "round"
+CORRUPT = "corrupt"
+
+
+def prepared_answered(base: Path) -> Path:
+    return base / "answered"
+
+
+def round_trip(base: Path) -> None:
+    """Prepare two devices for claim 1, prepare it again without its CDI file, unprepare it."""
+    rig = rig_of(base)
+    rig.prepare(1)
+    prepared_answered(base).touch()
+    rig.cdi_file(1).unlink()
+    rig.prepare(1)
+    (base / "leaving").touch()
+    rig.unprepare(1)
+    (base / "gone").touch()
+
+
+def with_damage(base: Path) -> None:
+    """Start on a damaged checkpoint, then prepare claim 1."""
+    (base / "plugin" / "checkpoint.json").write_bytes(b"damaged")
+    round_trip(base)
+
+
+SCENARIOS: dict[str, Callable[[Path], None]] = {ROUND: round_trip, CORRUPT: with_damage}
+
+
+def rig_of(base: Path) -> Rig:
+    """The driver after a start; claim 2 holds gpu-2 since long."""
+    rig = Rig(base, create=False)
+    rig.claims.add(claim(1, result("gpu-0"), result("gpu-1")))
+    rig.claims.add(claim(2, result("gpu-2")))
+    rig.claims.add(claim(3, result("gpu-0"), result("gpu-1")))
+    return rig.restart()
+
+
+def in_child(action: Callable[[], None]) -> int:
+    """Run in a forked child; its wait status."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            action()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+def check(base: Path) -> str:
+    """Start again and look: "" when no claim is lost or doubled and nothing is left behind."""
+    rig = rig_of(base)
+    answered, leaving, gone = (
+        prepared_answered(base).exists(),
+        (base / "leaving").exists(),
+        (base / "gone").exists(),
+    )
+    entry = rig.checkpoint.get(uid(1))
+    names = set(rig.cdi_files())
+    if uid(2) not in rig.checkpoint.contents.entries or rig.cdi_file(2).name not in names:
+        return "claim 2 is lost"
+    if answered and not leaving and entry is None:
+        return "claim 1 was answered and is lost"
+    if gone and entry is not None:
+        return "claim 1 was unprepared and is still there"
+    if names - {rig.cdi_file(1).name, rig.cdi_file(2).name}:
+        return f"left in the CDI directory: {sorted(names)}"
+    if (entry is not None and not entry.recovered) != rig.cdi_file(1).exists() and not (
+        entry and entry.recovered
+    ):
+        return "CDI file and memory of claim 1 disagree"
+    held = {name for name, users in rig.configured().items() if uid(1) in users}
+    if held != ({"gpu-0", "gpu-1"} if entry is not None and not entry.recovered else held):
+        return f"memory {entry} and hardware {held} of claim 1 disagree"
+    if entry is None and held:
+        return f"hardware of the forgotten claim 1: {held}"
+    rig.prepare(1)
+    rig.unprepare(1)
+    rig.prepare(3)
+    if rig.configured() != {"gpu-0": {uid(3)}, "gpu-1": {uid(3)}, "gpu-2": {uid(2)}}:
+        return f"hardware at the end: {rig.configured()}"
+    if overlaps := rig.overlaps():
+        return f"double use: {overlaps}"
+    return ""
+
+
+def run(base: Path) -> list[dict[str, Any]]:
+    """All cases: every failpoint at its first, second, ... time until the scenario gets through."""
+    template = base / "template"
+    rig = Rig(template)
+    rig.claims.add(claim(2, result("gpu-2")))
+    rig.restart().prepare(2)
+    cases = []
+    for name, scenario in SCENARIOS.items():
+        for point in failpoints.POINTS:
+            number = 0
+            while True:
+                number += 1
+                place = base / f"{name}-{point}-{number}"
+                shutil.copytree(template, place, symlinks=True)
+
+                def crash(point: str = point, number: int = number, place: Path = place) -> None:
+                    failpoints.arm(f"{point}:{number}")
+                    scenario(place)
+
+                killed = in_child(crash) == signal.SIGKILL
+                problem = check(place) if killed else ""
+                cases.append(
+                    {"scenario": name, "point": point, "number": number, "killed": killed, "problem": problem}
+                )
+                if not killed:
+                    break
+    return cases
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(run(Path(sys.argv[1]))))
