@@ -25,13 +25,15 @@ class ApiError(Exception):
         self.message = message
         self.details = details
         self.headers = dict(headers or {})
+        self.metadata: dict[str, Any] = {}
+        """ListMeta of the Status; only an expired list uses it, for a token to go on with."""
 
     def status(self) -> dict[str, Any]:
         """The Status object, in the key order of a real server."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": dict(self.metadata),
             "status": "Failure",
             "message": self.message,
         }
@@ -65,7 +67,9 @@ def bad_request(message: str) -> ApiError:
 
 def not_found(resource: str, group: str, name: str) -> ApiError:
     """404 for an object."""
-    return ApiError(404, "NotFound", f'{qualified(resource, group)} "{name}" not found', _details(resource, group, name))
+    return ApiError(
+        404, "NotFound", f'{qualified(resource, group)} "{name}" not found', _details(resource, group, name)
+    )
 
 
 def forbidden(resource: str, group: str, name: str, why: str) -> ApiError:
@@ -90,4 +94,6 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> A
     details["causes"] = [
         {"reason": error.reason, "message": error.message, "field": error.field} for error in errors
     ]
-    return ApiError(422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {aggregate(errors)}', details)
+    return ApiError(
+        422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {aggregate(errors)}', details
+    )

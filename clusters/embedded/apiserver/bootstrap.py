@@ -1,0 +1,54 @@
+"""What a new cluster holds before the first request."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from clusters.embedded.apiserver.auth import bootstrap
+from clusters.embedded.apiserver.resources import Resources
+from clusters.embedded.apiserver.storage import Object, Store
+from clusters.embedded.apiserver.strategies.core import NAMESPACE_LABEL
+from clusters.embedded.apiserver.times import timestamp
+
+NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def populate(store: Store, resources: Resources, gates: frozenset[str], now: float) -> None:
+    """Create the system namespaces with their default service accounts, and the bootstrap roles; objects that exist stay as they are."""
+    created = timestamp(now)
+    for name in NAMESPACES:
+        _create(store, resources, _namespace(name), created)
+        _create(store, resources, _service_account(name), created)
+    for obj in bootstrap.objects(gates):
+        _create(store, resources, obj, created)
+
+
+def _namespace(name: str) -> Object:
+    return {
+        "kind": "Namespace",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "labels": {NAMESPACE_LABEL: name}},
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }
+
+
+def _service_account(namespace: str) -> Object:
+    metadata = {"name": "default", "namespace": namespace}
+    return {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata}
+
+
+def _create(store: Store, resources: Resources, obj: Object, created: str) -> None:
+    group, _, version = obj["apiVersion"].rpartition("/")
+    served = resources.find_kind(group, version, obj["kind"])
+    if served is None:
+        return
+    metadata = obj["metadata"]
+    key = served.resource.key
+    if store.get(*key, metadata.get("namespace", ""), metadata["name"]) is not None:
+        return
+    system = {"uid": str(uuid.uuid4()), "creationTimestamp": created}
+    store.create(
+        key, {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj, "metadata": {**metadata, **system}}
+    )

@@ -1,0 +1,36 @@
+"""Settings of the API server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from clusters.embedded.apiserver.auth.tokens import StaticTokens
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """Settings of one API server.
+
+    `port` 0 takes a free port. `feature_gates` and `runtime_config` have the meaning of the flags of the same
+    names; `tokens` are bearer tokens of fixed users (more may be added while the server runs). `disabled_admission` names
+    admission plugins to leave out. `clock` gives seconds since the epoch (timestamps of objects and
+    tokens follow it; timeouts of requests run in real time). `history` is the number of changes per resource that
+    can be watched from; `watch_queue` how many changes a slow watcher may lag behind before it is cut off;
+    `bookmark_interval` and the watch timeout range are seconds.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    tokens: StaticTokens = field(default_factory=StaticTokens)
+    anonymous: bool = True
+    disabled_admission: tuple[str, ...] = ()
+    clock: Callable[[], float] = time.time
+    history: int = 10_000
+    watch_queue: int = 10_000
+    bookmark_interval: float = 60.0
+    watch_timeout: tuple[float, float] = (1800.0, 3600.0)
+    max_body: int = 3 * 1024 * 1024

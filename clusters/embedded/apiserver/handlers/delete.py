@@ -1,0 +1,221 @@
+"""DELETE of one object and of collections (api-machinery section 9)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from clusters.embedded.apiserver import codec, negotiation
+from clusters.embedded.apiserver import options as request_options
+from clusters.embedded.apiserver.call import Call, Reply
+from clusters.embedded.apiserver.handlers.read import list_body, selected
+from clusters.embedded.apiserver.options import DeleteOptions
+from clusters.embedded.apiserver.resources import Served
+from clusters.embedded.apiserver.status import ApiError, not_found
+from clusters.embedded.apiserver.storage import Object
+from clusters.embedded.apiserver.strategies.base import copied
+from clusters.embedded.apiserver.times import parse, timestamp
+from clusters.embedded.apiserver.views import from_storage
+from clusters.embedded.apiserver.writer import admission_request
+from dra_api.schema import GVK
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+_DEFAULT_GRACE: Final = 30
+
+
+def delete_options(call: Call) -> DeleteOptions:
+    """The options of a DELETE: from the body if there is one, else from the query."""
+    if not call.body:
+        return request_options.delete_options_of_query(call.query, call.dry_run)
+    media_type = negotiation.body_type(call.headers.get("Content-Type"))
+    # Clients name this kind in the version meta.k8s.io/v1, v1 or that of the resource: all mean the same.
+    body = codec.decode_options(call.body, media_type, GVK("", "v1", "DeleteOptions"))
+    return request_options.delete_options_of_body(body)
+
+
+def _check_preconditions(served: Served, obj: Object, options: DeleteOptions) -> None:
+    metadata, resource = obj["metadata"], served.resource
+    pairs = (
+        ("UID", options.uid, metadata["uid"], "The object might have been deleted and then recreated"),
+        ("ResourceVersion", options.resource_version, metadata["resourceVersion"], "The object might have been modified"),
+    )  # fmt: skip
+    for what, wanted, found, hint in pairs:
+        if wanted is not None and wanted != found:
+            details: dict[str, Any] = {"name": metadata["name"]}
+            if resource.group:
+                details["group"] = resource.group
+            details["kind"] = resource.kind
+            kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+            message = (
+                f'Operation cannot be fulfilled on {kind} "{metadata["name"]}": the {what} in the precondition '
+                f"({wanted}) does not match the {what} in record ({found}). {hint}"
+            )
+            raise ApiError(409, "Conflict", message, details)
+
+
+def _new_finalizers(obj: Object, options: DeleteOptions) -> list[str]:
+    """The finalizers after the propagation policy took its place among them."""
+    finalizers: list[str] = list(obj["metadata"].get("finalizers") or [])
+    if obj.get("kind") == "Event":
+        return finalizers
+    if options.orphan_dependents is not None:
+        orphan, foreground = options.orphan_dependents, False
+    elif options.policy is not None:
+        orphan, foreground = options.policy == "Orphan", options.policy == "Foreground"
+    else:
+        orphan = ORPHAN in finalizers
+        foreground = FOREGROUND in finalizers and not orphan
+    result = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
+    if orphan:
+        result.append(ORPHAN)
+    if foreground:
+        result.append(FOREGROUND)
+    return result if sorted(result) != sorted(finalizers) else finalizers
+
+
+def _pod_grace(pod: Object, options: DeleteOptions) -> int:
+    """Seconds that a pod gets to end."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    if options.grace is not None:
+        grace = options.grace
+    else:
+        grace = spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        grace = 0
+    return 1 if grace < 0 else grace
+
+
+def _bump(metadata: dict[str, Any]) -> None:
+    if metadata.get("generation", 0) > 0:
+        metadata["generation"] += 1
+
+
+def _graceful(obj: Object, options: DeleteOptions, now: float) -> tuple[bool, int]:
+    """Give a copy of a pod its deletion time; returns whether anything changes, and the grace in force."""
+    metadata = obj["metadata"]
+    if "deletionTimestamp" in metadata:
+        current = metadata.get("deletionGracePeriodSeconds", 0)
+        if options.grace is None:
+            return False, current
+        wanted = 1 if options.grace < 0 else options.grace
+        if wanted >= current:
+            return False, current
+        end = max(parse(metadata["deletionTimestamp"]) - current + wanted, now)
+        metadata["deletionTimestamp"] = timestamp(end)
+        metadata["deletionGracePeriodSeconds"] = wanted
+        return True, wanted
+    grace = _pod_grace(obj, options)
+    metadata["deletionTimestamp"] = timestamp(now + grace)
+    metadata["deletionGracePeriodSeconds"] = grace
+    _bump(metadata)
+    return True, grace
+
+
+def _mark(obj: Object, now: float) -> None:
+    """Mark a copy of an object that waits for its finalizers."""
+    metadata = obj["metadata"]
+    if "deletionTimestamp" not in metadata:
+        metadata["deletionTimestamp"] = timestamp(now)
+        _bump(metadata)
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _delete_namespace(call: Call, served: Served, old: Object, options: DeleteOptions) -> tuple[Object, bool]:
+    store = call.api.store
+    name = old["metadata"]["name"]
+    spec_finalizers = (old.get("spec") or {}).get("finalizers")
+    if "deletionTimestamp" not in old["metadata"]:
+        new = copied(old)
+        new["metadata"]["deletionTimestamp"] = timestamp(call.api.now())
+        new.setdefault("status", {})["phase"] = "Terminating"
+        finalizers = _new_finalizers(old, options)
+        if finalizers:
+            new["metadata"]["finalizers"] = finalizers
+        return (new if options.dry_run else store.update(served.resource.key, new)), False
+    if spec_finalizers or old["metadata"].get("finalizers"):
+        return old, False
+    if options.dry_run:
+        return old, True
+    return store.delete(served.resource.key, "", name), True
+
+
+def _remove(call: Call, served: Served, old: Object, options: DeleteOptions) -> tuple[Object, bool]:
+    """Delete or mark a stored object; returns its state and whether it is gone."""
+    resource, store, now = served.resource, call.api.store, call.api.now()
+    if (resource.group, resource.plural) == ("", "namespaces"):
+        return _delete_namespace(call, served, old, options)
+    new = copied(old)
+    metadata = new["metadata"]
+    finalizers = _new_finalizers(old, options)
+    is_pod = (resource.group, resource.plural) == ("", "pods")
+    immediate = not finalizers
+    if is_pod:
+        changed, grace = _graceful(new, options, now)
+        if not changed and (grace > 0 or finalizers):
+            return old, False
+        immediate = immediate and grace == 0
+    elif finalizers:
+        _mark(new, now)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    if immediate:
+        if options.dry_run:
+            return new, True
+        if is_pod and new != old:
+            # As a real server: the mark of the deletion is a write of its own.
+            store.update(resource.key, new)
+        return store.delete(resource.key, metadata.get("namespace", ""), metadata["name"]), True
+    if new == old or options.dry_run:
+        return (old if new == old else new), False
+    return store.update(resource.key, new), False
+
+
+def remove(
+    call: Call, served: Served, name: str, options: DeleteOptions, *, admit: bool = True
+) -> tuple[Object, bool]:
+    """Delete an object by name; returns its state and whether it is gone. `admit`: ask admission first."""
+    resource = served.resource
+    namespace = call.info.namespace if resource.namespaced else ""
+    old = call.api.store.get(*resource.key, namespace, name)
+    if old is None:
+        raise not_found(resource.plural, resource.group, name)
+    _check_preconditions(served, old, options)
+    if admit:
+        request = admission_request(call, served, "DELETE", name, None, old, options)
+        call.api.admission.mutate(request)
+        call.api.admission.validate(request)
+    return _remove(call, served, old, options)
+
+
+def delete(call: Call, served: Served) -> Reply:
+    """DELETE of one object."""
+    options = delete_options(call)
+    obj, gone = remove(call, served, call.info.name, options)
+    resource = served.resource
+    if not gone or served.version in resource.delete_returns_object:
+        return Reply(from_storage(obj, served), served=served)
+    details: dict[str, Any] = {"name": obj["metadata"]["name"]}
+    if resource.group:
+        details["group"] = resource.group
+    details |= {"kind": resource.plural, "uid": obj["metadata"]["uid"]}
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    return Reply(body, kind="status")
+
+
+async def delete_collection(call: Call, served: Served) -> Reply:
+    """DELETE of all objects that the selectors match; answers with them as they were."""
+    options = delete_options(call)
+    chosen = request_options.list_options(call.query, watch=False)
+    objects, metadata = await selected(call, served, chosen)
+    namespace = call.info.namespace
+    for obj in objects:
+        call.info = replace(call.info, namespace=obj["metadata"].get("namespace", namespace))
+        try:
+            remove(call, served, obj["metadata"]["name"], options)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+    return Reply(list_body(served, objects, metadata), kind="list", served=served)

@@ -1,0 +1,150 @@
+"""OpenAPI v3 documents: as much as kubectl needs to trust the server's own validation (section 4)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from clusters.embedded.apiserver.resources import Resources, Served
+from dra_api.schema import GVK, Field, Message, load
+
+_SCALARS: Final[dict[str, dict[str, Any]]] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "bytes": {"type": "string", "format": "byte"},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "time": {"type": "string", "format": "date-time"},
+    "microtime": {"type": "string", "format": "date-time"},
+    "intorstring": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
+    "raw": {"type": "object"},
+    "fieldsv1": {"type": "object"},
+    "strings": {"type": "array", "items": {"type": "string"}},
+}
+_QUERY: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
+
+
+def _schema_name(message: Message) -> str:
+    package, _, version_and_name = message.name.partition("/")
+    if package == "meta":
+        return f"io.k8s.apimachinery.pkg.apis.meta.{version_and_name}"
+    return f"io.k8s.api.{package}.{version_and_name}"
+
+
+class OpenApi:
+    """The documents of one server, made when asked for."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._documents: dict[str, tuple[bytes, str]] = {}
+
+    def index(self) -> dict[str, Any]:
+        """The answer to /openapi/v3."""
+        paths: dict[str, Any] = {}
+        for group, versions in self._resources.groups().items():
+            for version in versions:
+                name = f"apis/{group}/{version}" if group else f"api/{version}"
+                paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={self.hash(name)}"}
+        return {"paths": paths}
+
+    def hash(self, name: str) -> str:
+        """The hash of a document such as `apis/resource.k8s.io/v1`."""
+        return self.document(name)[1]
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a document."""
+        parts = name.split("/")
+        if parts[0] == "api" and len(parts) == 2:
+            return parts[1] in self._resources.groups().get("", ())
+        return (
+            parts[0] == "apis" and len(parts) == 3 and parts[2] in self._resources.groups().get(parts[1], ())
+        )
+
+    def document(self, name: str) -> tuple[bytes, str]:
+        """Body and hash of a document that exists."""
+        found = self._documents.get(name)
+        if found is None:
+            parts = name.split("/")
+            group, version = ("", parts[1]) if parts[0] == "api" else (parts[1], parts[2])
+            body = json.dumps(self._build(group, version), separators=(",", ":")).encode() + b"\n"
+            found = self._documents[name] = body, hashlib.sha256(body).hexdigest().upper()
+        return found
+
+    def _build(self, group: str, version: str) -> dict[str, Any]:
+        paths: dict[str, Any] = {}
+        schemas: dict[str, Any] = {}
+        for served in self._resources.of(group, version):
+            message = load().kind(GVK(group, version, served.resource.kind))
+            if message is None:
+                continue
+            kind = {"group": group, "version": version, "kind": served.resource.kind}
+            _add_schema(schemas, message)
+            entry = dict(schemas[_schema_name(message)])
+            entry["x-kubernetes-group-version-kind"] = [kind]
+            schemas[_schema_name(message)] = entry
+            if "patch" in served.resource.verbs:
+                paths[_object_path(served)] = {"patch": _patch_operation(kind)}
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": "v1.37.2"},
+            "paths": paths,
+            "components": {"schemas": schemas},
+        }
+
+
+def _object_path(served: Served) -> str:
+    resource = served.resource
+    root = f"/apis/{resource.group}/{served.version}" if resource.group else f"/api/{served.version}"
+    namespace = "/namespaces/{namespace}" if resource.namespaced else ""
+    return f"{root}{namespace}/{resource.plural}/{{name}}"
+
+
+def _patch_operation(kind: dict[str, str]) -> dict[str, Any]:
+    return {
+        "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _QUERY],
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": kind,
+    }
+
+
+def _add_schema(schemas: dict[str, Any], message: Message) -> None:
+    name = _schema_name(message)
+    if name in schemas:
+        return
+    schemas[name] = {}
+    properties = {field.name: _property(schemas, field) for field in message.fields.values()}
+    schemas[name] = {
+        "description": f"{message.struct} of the Kubernetes API.",
+        "type": "object",
+        "properties": properties,
+    }
+
+
+def _property(schemas: dict[str, Any], field: Field) -> dict[str, Any]:
+    if field.type == "message":
+        _add_schema(schemas, field.message)
+        reference = f"#/components/schemas/{_schema_name(field.message)}"
+        one: dict[str, Any] = {"allOf": [{"$ref": reference}]}
+    else:
+        one = dict(_SCALARS[field.type])
+    if field.shape == "list":
+        result: dict[str, Any] = {"type": "array", "items": one}
+    elif field.shape == "map":
+        result = {"type": "object", "additionalProperties": one}
+    else:
+        result = one
+    result["description"] = f"Field {field.name}."
+    if field.list_type:
+        result["x-kubernetes-list-type"] = field.list_type
+    if field.list_keys:
+        result["x-kubernetes-list-map-keys"] = list(field.list_keys)
+    if field.map_type:
+        result["x-kubernetes-map-type"] = field.map_type
+    if field.patch_strategy:
+        result["x-kubernetes-patch-strategy"] = ",".join(field.patch_strategy)
+    if field.patch_merge_key:
+        result["x-kubernetes-patch-merge-key"] = field.patch_merge_key
+    return result

@@ -1,0 +1,301 @@
+"""The API server: from a TLS connection to an answer.
+
+A request passes authentication, impersonation, authorization, decoding, mutating admission, preparation and
+defaulting, validation, validating admission and storage, in this order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import inspect
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from clusters import request_info
+from clusters.embedded.apiserver import bootstrap, codec, negotiation, routes, tls
+from clusters.embedded.apiserver.admission.chain import Chain
+from clusters.embedded.apiserver.admission.plugin import Context
+from clusters.embedded.apiserver.auth import authorizer as authorization
+from clusters.embedded.apiserver.auth.attributes import Attributes
+from clusters.embedded.apiserver.auth.authentication import Authenticator
+from clusters.embedded.apiserver.auth.impersonation import impersonate
+from clusters.embedded.apiserver.auth.rbac import Rbac
+from clusters.embedded.apiserver.auth.tokens import TokenIssuer
+from clusters.embedded.apiserver.call import Api, Call, Reply
+from clusters.embedded.apiserver.config import ServerConfig
+from clusters.embedded.apiserver.discovery import Discovery
+from clusters.embedded.apiserver.gates import enabled_gates
+from clusters.embedded.apiserver.handlers.watch import watch
+from clusters.embedded.apiserver.openapi import OpenApi
+from clusters.embedded.apiserver.plain_paths import PlainPaths, not_found
+from clusters.embedded.apiserver.resources import Resources, Served
+from clusters.embedded.apiserver.status import ApiError
+from clusters.embedded.apiserver.storage import Store
+from clusters.embedded.apiserver.tls import Certificates
+from clusters.embedded.apiserver.transform import Transformer
+
+_LOG: Final = logging.getLogger(__name__)
+_COMPRESS_FROM: Final = 128 * 1024
+_PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
+_STOP_SECONDS: Final = 2.0
+_NO_BODY: Final = ("GET", "HEAD")
+
+
+class ListenError(RuntimeError):
+    """The server cannot listen on its address."""
+
+
+@dataclass
+class ServerState:
+    """What survives a restart of a server: its objects, its certificates and its port."""
+
+    store: Store
+    certificates: Certificates
+    port: int = 0
+
+
+class ApiServer:
+    """One API server in the running event loop."""
+
+    def __init__(self, config: ServerConfig, state: ServerState | None = None) -> None:
+        """`state` of an earlier server makes this one its continuation."""
+        self._config = config
+        if state is None:
+            state = ServerState(
+                Store(config.history, config.watch_queue), tls.generate(config.host), config.port
+            )
+        self.state = state
+        gates = enabled_gates(config.feature_gates)
+        resources = Resources(config.runtime_config)
+        store = state.store
+        issuer = TokenIssuer(config.clock)
+        authorizer = authorization.standard(store)
+        self._api = Api(
+            config=config,
+            store=store,
+            resources=resources,
+            gates=gates,
+            authenticator=Authenticator(
+                static_tokens=config.tokens,
+                issuer=issuer,
+                reader=store,
+                clock=config.clock,
+                allow_anonymous=config.anonymous,
+            ),
+            authorizer=authorizer,
+            rbac=Rbac(store),
+            issuer=issuer,
+            admission=Chain(Context(store, authorizer, gates), disable=config.disabled_admission),
+        )
+        self._discovery = Discovery(resources)
+        self._openapi = OpenApi(resources)
+        self._paths: PlainPaths | None = None
+        self._http: web.Server | None = None
+        self._listener: asyncio.Server | None = None
+        bootstrap.populate(store, resources, gates, config.clock())
+
+    @property
+    def store(self) -> Store:
+        """The stored objects; to be used in the server's event loop only."""
+        return self.state.store
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The certificate authority that clients must trust, as PEM."""
+        return self.state.certificates.ca_pem
+
+    @property
+    def url(self) -> str:
+        """Where the server listens, as https://HOST:PORT."""
+        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
+        return f"https://{host}:{self.state.port}"
+
+    async def start(self) -> None:
+        """Listen. Raises ListenError when the address cannot be had."""
+        http = web.Server(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=3600.0)
+        context = self.state.certificates.server_context()
+        host = self._config.host
+        loop = asyncio.get_running_loop()
+        try:
+            self._listener = await loop.create_server(http, host, self.state.port, ssl=context, backlog=512)
+        except OSError as error:
+            raise ListenError(
+                f"the API server cannot listen on {host}:{self.state.port}: {error.strerror or error}; "
+                "choose another port (0 takes a free one) or stop the process that uses it"
+            ) from error
+        self._http = http
+        self.state.port = self._listener.sockets[0].getsockname()[1]
+        self._paths = PlainPaths(self._discovery, self._openapi, f"{host}:{self.state.port}")
+
+    async def stop(self) -> None:
+        """End all watches cleanly, then close every connection. The state can start another server."""
+        if self._listener is None or self._http is None:
+            return
+        self._listener.close()
+        self.store.close_watchers()
+        self._http.pre_shutdown()
+        transports = [connection.transport for connection in self._http.connections]
+        await self._http.shutdown(_STOP_SECONDS)
+        for transport in transports:
+            # Clients that keep their end open would hold the closing handshake of TLS.
+            if isinstance(transport, asyncio.Transport):
+                transport.abort()
+        await asyncio.sleep(0)
+        self._listener = self._http = None
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        accept = ",".join(request.headers.getall("Accept", [])) or None
+        call: Call | None = None
+        headers = {"Audit-Id": str(uuid.uuid4()), "Cache-Control": "no-cache, private"}
+        try:
+            call = self._admit(request)
+            return await self._dispatch(call, headers)
+        except ApiError as error:
+            return self._error(request, accept, error, headers, call)
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one bad request must not end the connection without an answer
+            _LOG.exception("%s %s failed", request.method, request.path_qs)
+            message = f"Internal error occurred: {error}"
+            details = {"causes": [{"message": str(error)}]}
+            failure = ApiError(500, "InternalError", message, details)
+            return self._error(request, accept, failure, headers, call)
+
+    def _admit(self, request: web.BaseRequest) -> Call:
+        """Authentication, impersonation and authorization."""
+        api = self._api
+        query = {key: request.query[key] for key in request.query}
+        info = request_info.parse(request.method, unquote(request.rel_url.raw_path), query)
+        user = impersonate(api.authenticator.authenticate(request.headers), request.headers, api.authorizer)
+        attributes = Attributes.of_request(user, info)
+        decision = api.authorizer.authorize(attributes)
+        if not decision.allowed:
+            raise authorization.refusal(attributes, decision.reason)
+        return Call(
+            api=api,
+            info=info,
+            user=user,
+            query=query,
+            dry_run=request.query.getall("dryRun", []),
+            headers=request.headers,
+            body=b"",
+            http=request,
+        )
+
+    async def _dispatch(self, call: Call, headers: dict[str, str]) -> web.StreamResponse:
+        info = call.info
+        if not info.is_resource:
+            return self._plain(call, headers)
+        api = self._api
+        if info.version not in api.resources.groups().get(info.group, ()):
+            return self._finish(not_found(), headers)
+        served = api.resources.find(info.group, info.version, info.resource)
+        if served is None:
+            raise routes.no_such_resource()
+        self._warn_deprecated(call, served)
+        if info.verb == "watch":
+            if "watch" not in served.resource.verbs:
+                raise routes.method_not_allowed()
+            return await watch(call, served, {**headers, **self._warning_headers(call)})
+        handler = routes.find(call, served)
+        allowed = negotiation.LIST if info.verb in ("list", "deletecollection") else negotiation.OBJECT
+        form = negotiation.negotiate(call.accept, allowed)
+        if call.http.method not in _NO_BODY:
+            call.body = await self._read(call.http)
+        result = handler(call, served)
+        reply = await result if inspect.isawaitable(result) else result
+        return self._reply(call, form, reply, headers)
+
+    def _plain(self, call: Call, headers: dict[str, str]) -> web.Response:
+        if self._paths is None:
+            raise ApiError(503, "ServiceUnavailable", "the server is stopping")
+        return self._finish(self._paths.answer(call, pretty=self._pretty(call.http)), headers)
+
+    @staticmethod
+    def _finish(response: web.Response, headers: dict[str, str]) -> web.Response:
+        for name, value in headers.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    @staticmethod
+    def _warn_deprecated(call: Call, served: Served) -> None:
+        deprecation = served.resource.deprecated.get(served.version)
+        if deprecation is not None:
+            call.warnings.append(
+                f"{served.api_version} {served.resource.kind} is deprecated in v{deprecation.since}+, "
+                f"unavailable in v{deprecation.gone}+"
+            )
+
+    async def _read(self, request: web.BaseRequest) -> bytes:
+        limit = self._config.max_body
+        length = request.content_length
+        if length is None or length <= limit:
+            body = bytearray()
+            async for chunk in request.content.iter_any():
+                body += chunk
+                if len(body) > limit:
+                    break
+            else:
+                return bytes(body)
+        message = f"Request entity too large: limit is {limit}"
+        raise ApiError(413, "RequestEntityTooLarge", message, None, {"Connection": "close"})
+
+    @staticmethod
+    def _pretty(request: web.BaseRequest) -> bool:
+        if "pretty" in request.query:
+            return request_info_truthy(request.query["pretty"])
+        return request.headers.get("User-Agent", "").startswith(_PRETTY_AGENTS)
+
+    @staticmethod
+    def _warning_headers(call: Call | None) -> dict[str, str]:
+        """The Warning header; several warnings stand in one header line, comma separated."""
+        if call is None or not call.warnings:
+            return {}
+        texts = dict.fromkeys(call.warnings)
+        return {"Warning": ", ".join(f'299 - "{_escaped(text)}"' for text in texts)}
+
+    def _reply(
+        self, call: Call, form: negotiation.Negotiated, reply: Reply, headers: dict[str, str]
+    ) -> web.Response:
+        body = reply.body
+        if reply.served is not None and form.transform and reply.kind != "status":
+            include = call.query.get("includeObject", "")
+            transformer = Transformer(reply.served, form, include, self._api.now)
+            body = transformer.list_object(body) if reply.kind == "list" else transformer.object(body)
+        data = codec.encode(body, form.media_type, pretty=self._pretty(call.http))
+        result = {**headers, "Content-Type": form.media_type, **self._warning_headers(call)}
+        if len(data) > _COMPRESS_FROM and "gzip" in call.headers.get("Accept-Encoding", ""):
+            data = gzip.compress(data, compresslevel=1)
+            result |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        return web.Response(status=reply.code, body=data, headers=result)
+
+    def _error(
+        self,
+        request: web.BaseRequest,
+        accept: str | None,
+        error: ApiError,
+        headers: dict[str, str],
+        call: Call | None,
+    ) -> web.Response:
+        media_type = negotiation.JSON if error.code in (406, 415) else negotiation.error_form(accept)
+        data = codec.encode(error.status(), media_type, pretty=self._pretty(request))
+        result = {**headers, "Content-Type": media_type, **self._warning_headers(call), **error.headers}
+        response = web.Response(status=error.code, body=data, headers=result)
+        if error.headers.get("Connection") == "close":
+            response.force_close()
+        return response
+
+
+def request_info_truthy(text: str) -> bool:
+    """A boolean query option."""
+    return text.lower() not in ("", "0", "false", "f")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")

@@ -1,0 +1,1 @@
+"""What each kind does to its objects before they are stored."""
