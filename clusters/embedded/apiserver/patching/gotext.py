@@ -28,4 +28,4 @@ def go_type(value: Any) -> str:
         return "%!s(<nil>)"
     if isinstance(value, bool):
         return "bool"
-    return {str: "string", int: "int64", float: "float64"}.get(type(value), type(value).__name__)
+    return "string" if isinstance(value, str) else "int64" if isinstance(value, int) else "float64"

@@ -192,7 +192,8 @@ def _equal(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_equal, left, right))
-    return type(left) is type(right) and bool(left == right)
+    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (left, right)]
+    return kinds[0] == kinds[1] and bool(left == right)
 
 
 _ACTIONS: Final[dict[str, Callable[[Any, dict[str, Any]], Any]]] = {

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from clusters.embedded.apiserver.patching.apply import merge, remove, with_named_fields
 from clusters.embedded.apiserver.patching.entries import Entry, Identity, Managed
 from clusters.embedded.apiserver.patching.fields import FieldSet, Path, path_text
 from clusters.embedded.apiserver.patching.shapes import Shape, shape_of
 from clusters.embedded.apiserver.patching.typed import Comparison, compare, equal, to_set
+from dra_api.conversion import ConversionError
 from dra_api.schema import GVK, load
 
 Convert: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
-"""Converts an object to an apiVersion; raises LookupError when the server does not know that version."""
+"""Converts an object to an apiVersion; raises ConversionError or LookupError for a version that is not served."""
+
+_GONE: Final = (LookupError, ConversionError)
 
 
 class Conflict(NamedTuple):
@@ -86,7 +89,7 @@ class Ownership:
                     shape = self._shape_in(entry.api_version)
                     before, after = (self._in_version(obj, entry.api_version) for obj in (old, new))
                     comparisons[entry.api_version] = compare(before, after, shape).without(self.reset)
-                except LookupError:
+                except _GONE:
                     # The version is gone, and what was owned in it with it.
                     continue
             change = comparisons[entry.api_version]
@@ -136,7 +139,7 @@ class Ownership:
         try:
             whole = self._in_version(merged, version)
             shape = self._shape_in(version)
-        except LookupError:
+        except _GONE:
             return merged
         pruned = _object(remove(whole, with_named_fields(last.owned, shape), shape))
         pruned = self._with_owned(whole, pruned, managed, version)
@@ -157,7 +160,7 @@ class Ownership:
             try:
                 whole, pruned = (self._in_version(obj, other) for obj in (whole, pruned))
                 shape = self._shape_in(other)
-            except LookupError:
+            except _GONE:
                 continue
             kept = with_named_fields(to_set(pruned, shape), shape)
             owned = with_named_fields(by_version[other], shape)

@@ -211,7 +211,7 @@ def _same(left: Any, right: Any, merge_key: str) -> bool:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    return type(left) is type(right) and bool(left == right)
+    return go_type(left) == go_type(right) and bool(left == right)
 
 
 def _as_map(item: Any) -> dict[str, Any]:
