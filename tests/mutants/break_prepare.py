@@ -1,0 +1,292 @@
+"""Mutants of prepare and unprepare."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import grpc
+
+from driver.sdk import preparer, services
+from driver.sdk.errors import ClaimError, HardwareError
+from driver.sdk.inventory import Inventory
+from driver.sdk.preparer import Preparer
+from driver.sdk.publisher import Publisher
+from driver.sdk.records import PreparedDevice, State
+from tests.mutants.registry import mutant
+
+PREPARE = Preparer.prepare
+UNPREPARE = Preparer.unprepare
+
+
+def _patch_prepare(prepare: Any) -> None:
+    Preparer.prepare = prepare  # type: ignore[method-assign]
+
+
+def _patch_unprepare(unprepare: Any) -> None:
+    Preparer.unprepare = unprepare  # type: ignore[method-assign]
+
+
+@mutant("forgets-a-device", "DRV-PREP-01")
+def forgets_a_device() -> None:
+    """An answer holds the first device of the claim only."""
+    _patch_prepare(lambda self, ref: PREPARE(self, ref)[:1])
+
+
+@mutant("full-request-names", "DRV-PREP-02")
+def full_request_names() -> None:
+    """Answers carry request/sub-request, which the kubelet does not find in any container."""
+    from driver.sdk import allocation
+
+    allocation.base_request = lambda request: request
+
+
+@mutant("refuses-repetition", "DRV-PREP-03")
+def refuses_repetition() -> None:
+    """A claim that is prepared already is an error."""
+
+    def again(self: Preparer, entry: Any, wanted: Any) -> Any:
+        raise ClaimError(f"claim {entry.ref} is already prepared")
+
+    Preparer._again = again  # type: ignore[method-assign]
+
+
+@mutant("busy", "DRV-PREP-04")
+def busy() -> None:
+    """While a claim is being prepared, a second call for it is an error."""
+    lock = threading.Lock()
+    running: set[str] = set()
+
+    def prepare(self: Preparer, ref: Any) -> Any:
+        with lock:
+            if ref.uid in running:
+                raise ClaimError("busy")
+            running.add(ref.uid)
+        try:
+            return PREPARE(self, ref)
+        finally:
+            running.discard(ref.uid)
+
+    _patch_prepare(prepare)
+
+
+@mutant("versions-differ", "DRV-PREP-05")
+def versions_differ() -> None:
+    """Through v1beta1 an answer has no devices."""
+    real = services._Plugin.prepare
+
+    def prepare(self: Any, request: Any, context: Any) -> Any:
+        response = real(self, request, context)
+        if not self._share_ids:
+            for answer in response.claims.values():
+                del answer.devices[:]
+        return response
+
+    services._Plugin.prepare = prepare  # type: ignore[method-assign]
+
+
+@mutant("ignores-uid", "DRV-PREP-06")
+def ignores_uid() -> None:
+    """The claim's name is enough."""
+    real = preparer.check_claim
+    preparer.check_claim = lambda claim, ref: real({**claim, "metadata": {"uid": ref.uid}}, ref)
+
+
+@mutant("prepares-unallocated", "DRV-PREP-07")
+def prepares_unallocated() -> None:
+    """A claim without allocation counts as one without devices."""
+    real = preparer.check_claim
+    preparer.check_claim = lambda claim, ref: (
+        real(claim, ref) if (claim.get("status") or {}).get("allocation") else {}
+    )
+
+
+@mutant("prepares-missing", "DRV-PREP-08")
+def prepares_missing() -> None:
+    """A claim that cannot be found counts as one without devices."""
+
+    def prepare(self: Preparer, ref: Any) -> Any:
+        try:
+            return PREPARE(self, ref)
+        except ClaimError as problem:
+            if "not found" in str(problem):
+                return []
+            raise
+
+    _patch_prepare(prepare)
+
+
+@mutant("takes-foreign-results", "DRV-PREP-09")
+def takes_foreign_results() -> None:
+    """Results are filtered by pool instead of by driver."""
+    real = preparer.allocated_devices
+
+    def allocated(allocation: Any, driver: str, configs: Any) -> Any:
+        results = allocation["devices"]["results"]
+        own = [item for item in results if item["driver"] == driver]
+        pools = {item["pool"] for item in own}
+        mixed = [{**item, "driver": driver} for item in results if item["pool"] in pools and item not in own]
+        # As admin access, or the twin would be refused as a device allocated twice.
+        extra = [{**item, "adminAccess": True} for item in mixed]
+        return real({"devices": {**allocation["devices"], "results": own + extra}}, driver, configs)
+
+    preparer.allocated_devices = allocated
+
+
+@mutant("refuses-no-results", "DRV-PREP-10")
+def refuses_no_results() -> None:
+    """A claim without a result of this driver is an error."""
+    real = Preparer._wanted
+
+    def wanted(self: Preparer, allocation: Any) -> Any:
+        devices = real(self, allocation)
+        if not devices:
+            raise ClaimError("nothing to prepare")
+        return devices
+
+    Preparer._wanted = wanted  # type: ignore[method-assign]
+
+
+@mutant("prepares-twice", "DRV-PREP-11", "DRV-PREP-12")
+def prepares_twice() -> None:
+    """Whether a device is held by another claim is not looked at."""
+    preparer._refuse_conflict = lambda device, other: None
+
+
+@mutant("error-for-all", "DRV-PREP-12")
+def error_for_all() -> None:
+    """One refused claim fails the whole call."""
+    real = services._Plugin.prepare
+
+    def prepare(self: Any, request: Any, context: Any) -> Any:
+        response = real(self, request, context)
+        for answer in response.claims.values():
+            if answer.error:
+                context.abort(grpc.StatusCode.INTERNAL, answer.error)
+        return response
+
+    services._Plugin.prepare = prepare  # type: ignore[method-assign]
+
+
+@mutant("answers-first-claim", "DRV-PREP-13")
+def answers_first_claim() -> None:
+    """Only the first claim of a call is answered."""
+    real = services._references
+    services._references = lambda request: real(request)[:1]
+
+
+@mutant("leaves-half", "DRV-PREP-14")
+def leaves_half() -> None:
+    """A failed prepare keeps the devices it has got, and unprepare knows only finished claims."""
+    Preparer._undo = lambda self, ref: ""  # type: ignore[method-assign]
+
+    def unprepare(self: Preparer, ref: Any) -> None:
+        entry = self._checkpoint.get(ref.uid)
+        if entry is not None and entry.state is State.PREPARED:
+            UNPREPARE(self, ref)
+
+    _patch_unprepare(unprepare)
+
+
+@mutant("needs-published-slices", "DRV-PREP-15")
+def needs_published_slices() -> None:
+    """Prepare looks devices up in a table that the publisher fills."""
+    published = threading.Event()
+    real = Publisher._stored
+
+    def stored(self: Publisher, sent: Any, item: Any) -> None:
+        real(self, sent, item)
+        published.set()
+
+    def prepare(self: Preparer, ref: Any) -> Any:
+        if not published.is_set():
+            raise ClaimError("unknown device")
+        return PREPARE(self, ref)
+
+    Publisher._stored = stored  # type: ignore[method-assign]
+    _patch_prepare(prepare)
+
+
+@mutant("takes-any-device", "DRV-PREP-16")
+def takes_any_device() -> None:
+    """For a device it does not know it takes the first one it has."""
+    real = Inventory.address
+    Inventory.address = lambda self, name: (
+        real(self, name)
+        or next(  # type: ignore[method-assign]
+            iter(self._checkpoint.contents.device_names), None
+        )
+    )
+
+
+@mutant("refuses-admin", "DRV-PREP-17")
+def refuses_admin() -> None:
+    """Admin access needs a free device."""
+    PreparedDevice.conflicts = lambda self, other: self.address == other.address  # type: ignore[method-assign]
+
+
+@mutant("refuses-unknown-unprepare", "DRV-UNP-01", "DRV-UNP-02")
+def refuses_unknown_unprepare() -> None:
+    """Unprepare of a claim it does not know is an error."""
+
+    def unprepare(self: Preparer, ref: Any) -> None:
+        if self._checkpoint.get(ref.uid) is None:
+            raise ClaimError(f"claim {ref} is not prepared")
+        UNPREPARE(self, ref)
+
+    _patch_unprepare(unprepare)
+
+
+@mutant("refuses-second-unprepare", "DRV-UNP-02")
+def refuses_second_unprepare() -> None:
+    """A claim can be unprepared once."""
+    done: set[str] = set()
+
+    def unprepare(self: Preparer, ref: Any) -> None:
+        if ref.uid in done:
+            raise ClaimError(f"claim {ref} is unprepared already")
+        UNPREPARE(self, ref)
+        done.add(ref.uid)
+
+    _patch_unprepare(unprepare)
+
+
+@mutant("unprepare-reads-claim", "DRV-UNP-03")
+def unprepare_reads_claim() -> None:
+    """Unprepare reads the claim from the API."""
+
+    def unprepare(self: Preparer, ref: Any) -> None:
+        if self._claims.claim(ref.namespace, ref.name) is None:
+            raise ClaimError(f"claim {ref} not found")
+        UNPREPARE(self, ref)
+
+    _patch_unprepare(unprepare)
+
+
+@mutant("leaks-devices", "DRV-UNP-04")
+def leaks_devices() -> None:
+    """Every third unprepare is a lie."""
+    calls: list[str] = []
+
+    def unprepare(self: Preparer, ref: Any) -> None:
+        calls.append(ref.uid)
+        if len(calls) % 3:
+            UNPREPARE(self, ref)
+
+    _patch_unprepare(unprepare)
+
+
+@mutant("unprepare-needs-hardware", "DRV-UNP-05")
+def unprepare_needs_hardware() -> None:
+    """Unprepare opens every device of the claim."""
+
+    def unprepare(self: Preparer, ref: Any) -> None:
+        entry = self._checkpoint.get(ref.uid)
+        try:
+            for device in entry.devices if entry is not None else ():
+                self._profile.edits(device.address, device.name, device.settings)
+        except HardwareError as problem:
+            raise ClaimError(str(problem)) from problem
+        UNPREPARE(self, ref)
+
+    _patch_unprepare(unprepare)

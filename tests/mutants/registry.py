@@ -1,0 +1,81 @@
+"""The list of mutants: name, fault, the requirements it breaks, and how the reference driver is changed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "driver" / "reference.yaml"
+RUN = Path(__file__).with_name("run.py")
+
+Change = Callable[[], None]
+DescriptorChange = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken driver. `apply` changes the driver's code in its process, `describe` its descriptor."""
+
+    name: str
+    breaks: tuple[str, ...]
+    fault: str
+    apply: Change | None = None
+    describe: DescriptorChange | None = None
+
+    def write_descriptor(self, folder: Path) -> Path:
+        """A descriptor that starts this mutant."""
+        document = yaml.safe_load(REFERENCE.read_text())
+        command = document["start"]["command"]
+        at = command.index("-m")
+        # The module's name follows -m; the mutant's runner takes the place of both.
+        document["start"]["command"] = [*command[:at], str(RUN), self.name, *command[at + 2 :]]
+        if self.describe is not None:
+            self.describe(document)
+        path = folder / f"{self.name}.yaml"
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        return path
+
+
+_MUTANTS: dict[str, Mutant] = {}
+
+
+def _add(mutant: Mutant) -> None:
+    if mutant.name in _MUTANTS:
+        raise ValueError(f"two mutants are called {mutant.name}")
+    _MUTANTS[mutant.name] = mutant
+
+
+def mutant(name: str, *breaks: str) -> Callable[[Change], Change]:
+    """Declare a function that breaks the driver; its docstring says how."""
+
+    def declare(change: Change) -> Change:
+        _add(Mutant(name, breaks, (change.__doc__ or "").strip(), apply=change))
+        return change
+
+    return declare
+
+
+def descriptor_mutant(name: str, *breaks: str) -> Callable[[DescriptorChange], DescriptorChange]:
+    """Declare a function that breaks the descriptor; its docstring says how."""
+
+    def declare(change: DescriptorChange) -> DescriptorChange:
+        _add(Mutant(name, breaks, (change.__doc__ or "").strip(), describe=change))
+        return change
+
+    return declare
+
+
+def mutants() -> Mapping[str, Mutant]:
+    """Every mutant by name."""
+    package = importlib.import_module("tests.mutants")
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name.startswith("break_"):
+            importlib.import_module(f"tests.mutants.{module.name}")
+    return dict(_MUTANTS)
