@@ -1,15 +1,18 @@
-"""A client for plain dict objects, on the connection handling of the `kubernetes` package."""
+"""A client for plain dict objects over urllib3.
+
+The models of the `kubernetes` package rename fields and refuse some answers (null lists), and its low-level interface
+changes between releases; what the kit needs is a few requests with the objects as they are on the wire.
+"""
 
 from __future__ import annotations
 
 import json
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import urllib3
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.client.exceptions import ApiException
 
 
 class ClientError(Exception):
@@ -42,18 +45,13 @@ class Client:
     """Requests against one API server as one identity. Thread safe."""
 
     def __init__(self, url: str, ca_file: Path, token: str) -> None:
-        configuration = Configuration()
-        configuration.host = url
-        configuration.ssl_ca_cert = str(ca_file)
-        configuration.api_key = {"authorization": f"Bearer {token}"}
-        configuration.retries = False
-        configuration.connection_pool_maxsize = 32
-        self._api = ApiClient(configuration)
+        self._url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": "drakit"}
+        self._pool = urllib3.PoolManager(maxsize=32, ca_certs=str(ca_file), retries=False)
 
     def close(self) -> None:
         """Give back the connections."""
-        self._api.rest_client.pool_manager.clear()
-        self._api.close()
+        self._pool.clear()
 
     def request(
         self,
@@ -66,26 +64,32 @@ class Client:
         timeout: float = 30.0,
     ) -> Any:
         """One request with a JSON answer. Raises ClientError on a Status failure or a broken connection."""
-        headers = {"Accept": "application/json", "Content-Type": content_type}
-        params = [(key, value) for key, value in (query or {}).items()]
+        response = self._send(method, path, body, query, content_type, timeout, stream=False)
+        return json.loads(response.data)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, Any] | None,
+        content_type: str,
+        timeout: float,
+        *,
+        stream: bool,
+    ) -> urllib3.BaseHTTPResponse:
+        url = self._url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
+        headers = {**self._headers, "Content-Type": content_type}
+        data = None if body is None else json.dumps(body).encode()
         try:
-            response = self._api.call_api(
-                path,
-                method,
-                {},
-                params,
-                headers,
-                body=body,
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _request_timeout=timeout,
-                _return_http_data_only=True,
+            response = self._pool.request(
+                method, url, body=data, headers=headers, timeout=timeout, preload_content=not stream
             )
-            return json.loads(response.data)
-        except ApiException as error:
-            raise _client_error(error) from None
         except urllib3.exceptions.HTTPError as error:
             raise ClientError(0, "Unreachable", f"{method} {path}: {error}") from None
+        if response.status >= 400:
+            raise _client_error(response.status, response.data)
+        return response
 
     def get(self, api_version: str, resource: str, name: str, namespace: str | None = None) -> dict[str, Any]:
         """One object."""
@@ -168,24 +172,10 @@ class Client:
     ) -> Iterator[dict[str, Any]]:
         """Watch events (`{"type", "object"}`) until `timeout` seconds have passed."""
         path = _path(api_version, resource, namespace, None, None)
-        params = [("watch", "true"), ("timeoutSeconds", str(max(1, int(timeout)))), *query.items()]
-        headers = {"Accept": "application/json"}
-        try:
-            response = self._api.call_api(
-                path,
-                "GET",
-                {},
-                params,
-                headers,
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _request_timeout=timeout + 5,
-                _return_http_data_only=True,
-            )
-        except ApiException as error:
-            raise _client_error(error) from None
+        params = {"watch": "true", "timeoutSeconds": max(1, int(timeout)), **query}
+        response = self._send("GET", path, None, params, "application/json", timeout + 5, stream=True)
         buffer = b""
-        for chunk in response.stream(amt=None, decode_content=True):
+        for chunk in response.stream(decode_content=True):
             buffer += chunk
             *lines, buffer = buffer.split(b"\n")
             for line in lines:
@@ -193,10 +183,9 @@ class Client:
                     yield json.loads(line)
 
 
-def _client_error(error: ApiException) -> ClientError:
+def _client_error(code: int, data: bytes) -> ClientError:
     try:
-        body = json.loads(error.body)
-    except (TypeError, ValueError):
-        text = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
-        return ClientError(error.status or 0, error.reason or "", text.strip())
-    return ClientError(error.status or 0, str(body.get("reason", "")), str(body.get("message", "")), body)
+        body = json.loads(data)
+    except ValueError:
+        return ClientError(code, "", data.decode(errors="replace").strip())
+    return ClientError(code, str(body.get("reason", "")), str(body.get("message", "")), body)

@@ -55,7 +55,7 @@ class EmbeddedCluster:
             self._server.start()
             self._ca_file = self.root / "ca.pem"
             self._ca_file.write_bytes(self._server.ca_pem)
-            self._proxy = ApiProxy(self._server.url, self._server.ca_pem).start()
+            self._proxy = ApiProxy(self._server.url, self._server.ca_pem)
         except BaseException:
             self.close()
             raise
