@@ -1,7 +1,7 @@
 """Create and update: from a decoded object to the stored one (api-machinery sections 5 to 7).
 
-The stages keep the order of a real server: defaults, mutating admission, field management, the kind's strategy,
-validation, validating admission, storage.
+The stages keep the order of a real server: defaults, field management, mutating admission, the kind's strategy,
+validation, validating admission, storage. What admission sets is therefore owned by nobody.
 """
 
 from __future__ import annotations
@@ -154,11 +154,11 @@ def create(
     write = call.write("create", served)
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = timestamp(write.now)
+    if managed:
+        new = _track(call, served, None, new, options)
     request = admission_request(call, served, "CREATE", metadata.get("name", ""), new, None, options)
     call.api.admission.mutate(request)
     new = request.object if request.object is not None else new
-    if managed:
-        new = _track(call, served, None, new, options)
     _escalation(call, served, new, None)
     generate = not new["metadata"].get("name") and new["metadata"].get("generateName")
     for attempt in range(MAX_NAME_ATTEMPTS):
@@ -248,11 +248,11 @@ def update(
             f"Precondition failed: UID in precondition: {new['metadata']['uid']}, "
             f"UID in object meta: {old['metadata']['uid']}",
         )
+    if managed:
+        new = _track(call, served, old, new, options)
     request = admission_request(call, served, "UPDATE", name, new, old, options)
     call.api.admission.mutate(request)
     new = request.object if request.object is not None else new
-    if managed:
-        new = _track(call, served, old, new, options)
     _escalation(call, served, new, old)
     write = call.write(call.info.verb, served)
     _keep_system_fields(new, old)

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import yaml
-
 from clusters.embedded.apiserver import codec, negotiation, options, writer
 from clusters.embedded.apiserver.call import Call, Reply, gvk_of, moment
 from clusters.embedded.apiserver.options import WriteOptions
 from clusters.embedded.apiserver.patching import manager
+from clusters.embedded.apiserver.patching.bodies import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    PATCH_TYPES,
+    Body,
+    read_patch,
+    strict_detail,
+    strict_text,
+    unfit,
+)
 from clusters.embedded.apiserver.patching.json_patch import json_patch
 from clusters.embedded.apiserver.patching.merge_patch import merge_patch
 from clusters.embedded.apiserver.patching.reset import reset_fields
 from clusters.embedded.apiserver.patching.shapes import shape_of
 from clusters.embedded.apiserver.patching.strategic import strategic_merge
 from clusters.embedded.apiserver.resources import Served, conflict_of
-from clusters.embedded.apiserver.status import ApiError, bad_request, invalid
+from clusters.embedded.apiserver.status import ApiError, bad_request
 from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.views import from_storage
 from dra_api import conversion, decode
-from dra_api.errors import FieldError
 from dra_api.schema import load
-
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
-PATCH_TYPES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
 def write_options(call: Call, kind: str, *, apply: bool = False) -> WriteOptions:
@@ -90,58 +90,32 @@ def _patch_type(call: Call) -> str:
     return media_type
 
 
-def _json_body(call: Call, *, strict: bool) -> Any:
-    try:
-        value, duplicates = decode.decode_json(call.body)
-    except decode.DecodeError as error:
-        raise bad_request(f"error decoding patch: {error}") from error
-    if duplicates and strict:
-        raise _strict_error(value, duplicates)
-    return value
-
-
-def _strict_error(value: Any, findings: list[str]) -> ApiError:
-    detail = "strict decoding error: " + ", ".join(findings)
-    shown = codec.dump_json(value).decode().rstrip()
-    error = invalid("", "", "", [FieldError("Invalid", "patch", detail, shown)])
-    error.message = (
-        f' "" is invalid: patch: Invalid value: {codec.dump_json(shown).decode().rstrip()}: {detail}'
-    )
-    causes = (error.details or {}).get("causes", [])
-    error.details = {"causes": causes}
-    return error
-
-
 def _patched(
-    call: Call, served: Served, media_type: str, patch: Any, live: Object, chosen: WriteOptions
+    call: Call, served: Served, media_type: str, patch: Body, live: Object, chosen: WriteOptions
 ) -> Object:
     """The live object with a patch that is no apply, decoded again."""
     gvk = gvk_of(served)
     if media_type == JSON_PATCH:
-        value = json_patch(live, patch)
-    elif not isinstance(patch, dict):
-        raise bad_request(
-            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}"
-        )
+        value = json_patch(live, patch.value)
     elif media_type == MERGE_PATCH:
-        value = merge_patch(live, patch)
+        value = merge_patch(live, patch.value)
     else:
         message = load().kind(gvk)
         if message is None:
             raise LookupError(f"no schema for {gvk}")
-        value = strategic_merge(shape_of(message), live, patch)
-    if not isinstance(value, dict):
-        raise bad_request("the patched document is no object")
-    findings: list[str] = []
-    obj = codec.canonical(
-        value, gvk, validation="Ignore" if chosen.field_validation == "Ignore" else "Warn", warnings=findings
-    )
+        value = strategic_merge(shape_of(message), live, patch.value)
+    try:
+        decoded = decode.decode_object(value, gvk)
+    except decode.DecodeError as error:
+        raise unfit(media_type, patch.value, value, error.message) from error
+    findings = [*patch.findings, *decoded.strict]
     if findings and chosen.field_validation == "Strict":
-        raise _strict_error(value, findings)
-    call.warnings.extend(findings)
-    if obj.get("metadata", {}).get("name") != call.info.name:
-        given = obj.get("metadata", {}).get("name", "")
-        check_name({"metadata": {"name": given}}, call.info.name)
+        raise unfit(media_type, patch.value, value, strict_detail(findings))
+    if chosen.field_validation == "Warn":
+        call.warnings.extend(findings)
+    obj = decoded.object
+    obj.setdefault("metadata", {})
+    check_name(obj, call.info.name)
     return obj
 
 
@@ -152,7 +126,7 @@ def patch(call: Call, served: Served) -> Reply:
     chosen = write_options(call, "PatchOptions", apply=apply)
     if apply:
         return _apply(call, served, chosen)
-    body = _json_body(call, strict=chosen.field_validation == "Strict")
+    body = read_patch(media_type, call.body)
     stored = writer.update(
         call,
         served,
@@ -163,21 +137,10 @@ def patch(call: Call, served: Served) -> Reply:
     return Reply(from_storage(stored, served), served=served)
 
 
-def _apply_config(call: Call) -> Object:
-    try:
-        value, duplicates = decode.decode_yaml(call.body)
-    except (decode.DecodeError, yaml.YAMLError) as error:
-        raise bad_request(f"error decoding YAML: {error}") from error
-    if duplicates:
-        raise bad_request("error decoding YAML: " + ", ".join(duplicates))
-    if not isinstance(value, dict):
-        raise bad_request("error decoding YAML: the body is no object")
-    return value
-
-
 def _apply(call: Call, served: Served, chosen: WriteOptions) -> Reply:
     resource, info = served.resource, call.info
-    config = _apply_config(call)
+    body = read_patch(APPLY_PATCH, call.body)
+    config = body.value
     metadata = config.get("metadata") if isinstance(config.get("metadata"), dict) else {}
     namespace = info.namespace if resource.namespaced else ""
     live = call.api.store.get(*resource.key, namespace, info.name)
@@ -197,15 +160,16 @@ def _apply(call: Call, served: Served, chosen: WriteOptions) -> Reply:
             reset=reset,
             convert=conversion.convert if len(resource.versions) > 1 else None,
         )
+        if body.findings and chosen.field_validation == "Strict":
+            raise bad_request("error strict decoding patch: " + strict_text(body.findings))
         obj = codec.canonical(result, gvk, validation="Ignore")
         obj.setdefault("metadata", {})
         check_name(obj, info.name)
         return obj
 
-    if live is not None:
-        stored = writer.update(call, served, info.name, compute, chosen, managed=False)
-        return Reply(from_storage(stored, served), served=served)
-    if info.subresource:
+    if body.findings and chosen.field_validation == "Warn":
+        call.warnings.append(strict_text(body.findings))
+    if live is not None or info.subresource:
         stored = writer.update(call, served, info.name, compute, chosen, managed=False)
         return Reply(from_storage(stored, served), served=served)
     call.require("create", served, namespace, info.name)

@@ -37,6 +37,7 @@ def read_patch(media_type: str, body: bytes) -> Body:
         value, duplicates = decode_json(body)
     except DecodeError as error:
         raise bad_patch("invalid JSON patch") from error
+    value = _unmarked(value)
     if media_type != JSON_PATCH:
         return Body(value, duplicates)
     check_operations(value)
@@ -47,6 +48,13 @@ def read_patch(media_type: str, body: bytes) -> Body:
         if name not in _OPERATION_FIELDS
     ]
     return Body(value, [f"json patch {finding}" for finding in [*unknown, *duplicates]])
+
+
+def _unmarked(value: Any) -> Any:
+    # The decoder marks maps with repeated names; the patched object must not report them once more.
+    if isinstance(value, dict):
+        return {name: _unmarked(item) for name, item in value.items()}
+    return [_unmarked(item) for item in value] if isinstance(value, list) else value
 
 
 def _read_apply(body: bytes) -> Body:
@@ -75,6 +83,13 @@ def unfit(media_type: str, patch: Any, patched: Any, detail: str) -> PatchError:
     message = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {detail}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return PatchError(422, "Invalid", f' "" is invalid: patch: {message}', {"causes": [cause]})
+
+
+def strict_text(findings: list[str]) -> str:
+    """What strict decoding of a YAML body says about repeated fields."""
+    return "error converting YAML to JSON: yaml: unmarshal errors:\n" + "\n".join(
+        f"  {text}" for text in findings
+    )
 
 
 def strict_detail(findings: list[str]) -> str:
