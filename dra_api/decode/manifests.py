@@ -36,6 +36,10 @@ _FOUND_WORDS: Final = {
     "array": "a list",
     "object": "a map",
 }
+_QUOTE: Final = {
+    "number": "; put it in quotes",
+    "bool": "; put it in quotes (YAML reads words such as y, n, yes, no, on, off as true or false)",
+}
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,8 @@ _EXAMPLES: Final = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
 
 
 def _has_name(metadata: dict[str, Any]) -> bool:
-    return bool(metadata.get("name") or metadata.get("generateName"))
+    # A name of the wrong type has been reported as that.
+    return any(metadata.get(name) not in (None, "") for name in ("name", "generateName"))
 
 
 def _unknown_kind(gvk: GVK) -> str:
@@ -185,7 +190,7 @@ def _wrong_type(fault: Fault) -> str:
     at_item = fault.path.endswith("]") or not fault.path.endswith(fault.name)
     wanted = _shape_words(field) if field.shape != "one" and not at_item else _TYPE_WORDS[field.type]
     found = _FOUND_WORDS.get(fault.detail, f"the {fault.detail}")
-    hint = "; put it in quotes" if field.type == "string" and fault.detail in ("number", "bool") else ""
+    hint = _QUOTE.get(fault.detail, "") if field.type == "string" else ""
     return f"must be {wanted}, not {found}{hint}"
 
 
