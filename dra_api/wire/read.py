@@ -9,13 +9,15 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from ..decode.plans import Plan, complete, plan_of, zero_element, zero_object
+from ..decode.plans import complete, plan_of, zero_element
 from ..decode.problems import DecodeError
 from ..decode.values import quantity
 from ..schema import Field, Message
 
 JSONObject = dict[str, Any]
 Content = Callable[[bytes], Any]
+Reader = Callable[[bytes, int, JSONObject], None]
+"""Puts one field into the object, from its content or its number."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TRUNCATED: Final = "unexpected EOF"
@@ -24,10 +26,9 @@ _ZERO_SECONDS: Final = -62135596800  # of 0001-01-01T00:00:00Z, Go's zero time
 
 def read_message(data: bytes, message: Message) -> JSONObject:
     """A struct from its bytes; unknown fields are skipped. Raises DecodeError."""
-    plan = plan_of(message)
     found: JSONObject = {}
     _fill(data, message, found)
-    return complete(plan, _sorted_maps(plan, found))
+    return complete(plan_of(message), found)
 
 
 def records(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
@@ -52,7 +53,7 @@ def records(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
             value, at = read_varint(data, at)
             yield number, 0, value, b""
         else:
-            at = _skip(data, at, number, wire_type)
+            at = _skip(data, at, wire_type)
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -72,21 +73,21 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         raise DecodeError(_TRUNCATED) from None
 
 
-def _skip(data: bytes, at: int, number: int, wire_type: int) -> int:
+def _skip(data: bytes, at: int, wire_type: int) -> int:
+    """Pass over a fixed-width value or a group; returns the position after it."""
     if wire_type in (1, 5):
         at += 8 if wire_type == 1 else 4
     elif wire_type == 3:
-        while True:
-            key, at = read_varint(data, at)
-            if key & 7 == 4:
-                break
-            if key & 7 == 2:
+        while (key := read_varint(data, at))[0] & 7 != 4:
+            inner, at = key[0] & 7, key[1]
+            if inner == 2:
                 size, at = read_varint(data, at)
                 at += size
-            elif key & 7 == 0:
+            elif inner == 0:
                 _, at = read_varint(data, at)
             else:
-                at = _skip(data, at, key >> 3, key & 7)
+                at = _skip(data, at, inner)
+        at = key[1]
     else:
         raise DecodeError(f"proto: illegal wireType {wire_type}")
     if at > len(data):
@@ -95,71 +96,116 @@ def _skip(data: bytes, at: int, number: int, wire_type: int) -> int:
 
 
 def _fill(data: bytes, message: Message, found: JSONObject) -> None:
-    members = message.by_number
-    for number, wire_type, value, content in records(data):
-        field = members.get(number)
-        if field is None:
-            continue
-        if field.inline:
-            _expect(wire_type, 2, field)
-            _fill(content, field.message, found)
-        elif field.type in _NUMBERS:
-            _number(field, wire_type, value, content, found)
+    """Read all fields into `found`. This is the hot loop: one-byte keys and lengths are read in place."""
+    readers, maps = _readers(message)
+    at, end = 0, len(data)
+    while at < end:
+        key = data[at]
+        at += 1
+        if key > 127:
+            key, at = read_varint(data, at - 1)
+        wire_type = key & 7
+        if wire_type == 2:
+            size = data[at] if at < end else 128
+            at += 1
+            if size > 127:
+                size, at = read_varint(data, at - 1)
+            start, at = at, at + size
+            if at > end:
+                raise DecodeError(_TRUNCATED)
+            read = readers.get(key)
+            if read is not None:
+                read(data[start:at], 0, found)
+                continue
+        elif wire_type == 0:
+            value, at = read_varint(data, at)
+            read = readers.get(key)
+            if read is not None:
+                read(b"", value, found)
+                continue
         else:
-            _expect(wire_type, 2, field)
-            _delimited(field, content, found)
+            at = _skip(data, at, wire_type)
+        if key >> 3 in message.by_number:
+            name = message.by_number[key >> 3].name
+            raise DecodeError(f"proto: wrong wireType = {wire_type} for field {name[:1].upper()}{name[1:]}")
+    for name in maps:
+        if name in found:
+            found[name] = dict(sorted(found[name].items()))
 
 
-def _number(field: Field, wire_type: int, value: int, content: bytes, found: JSONObject) -> None:
-    convert = _NUMBERS[field.type]
-    if field.shape == "one":
-        _expect(wire_type, 0, field)
-        found[field.name] = convert(value)
-        return
-    items = found.setdefault(field.name, [])
-    if wire_type == 0:
-        items.append(convert(value))
-        return
-    _expect(wire_type, 2, field)
-    at = 0
-    while at < len(content):
-        value, at = read_varint(content, at)
-        items.append(convert(value))
+def _readers(message: Message) -> tuple[dict[int, Reader], list[str]]:
+    """The readers of a message by the key before a value, and the names of its maps."""
+    known = _READERS.get(message.name)
+    if known is None:
+        readers: dict[int, Reader] = {}
+        for field in message.by_number.values():
+            if field.type in _NUMBERS:
+                readers[field.number << 3] = _number_reader(field)
+                if field.shape == "list":
+                    readers[field.number << 3 | 2] = _packed_reader(field)
+            else:
+                readers[field.number << 3 | 2] = _reader(field)
+        maps = [field.name for field in message.members if field.shape == "map"]
+        known = _READERS[message.name] = (readers, maps)
+    return known
 
 
-def _delimited(field: Field, content: bytes, found: JSONObject) -> None:
-    if field.shape == "one":
-        found[field.name] = _content(field, content)
-    elif field.shape == "list":
-        found.setdefault(field.name, []).append(_content(field, content))
-    else:
-        name, value = "", zero_element(field)
+def _number_reader(field: Field) -> Reader:
+    name, convert = field.name, _NUMBERS[field.type]
+
+    def read(content: bytes, value: int, found: JSONObject) -> None:
+        found[name] = convert(value)
+
+    def read_item(content: bytes, value: int, found: JSONObject) -> None:
+        found.setdefault(name, []).append(convert(value))
+
+    return read_item if field.shape == "list" else read
+
+
+def _packed_reader(field: Field) -> Reader:
+    name, convert = field.name, _NUMBERS[field.type]
+
+    def read(content: bytes, value: int, found: JSONObject) -> None:
+        items, at = found.setdefault(name, []), 0
+        while at < len(content):
+            number, at = read_varint(content, at)
+            items.append(convert(number))
+
+    return read
+
+
+def _reader(field: Field) -> Reader:
+    name, read_one = field.name, _content(field)
+
+    def read(content: bytes, value: int, found: JSONObject) -> None:
+        found[name] = read_one(content)
+
+    def read_inlined(content: bytes, value: int, found: JSONObject) -> None:
+        _fill(content, field.message, found)
+
+    def read_item(content: bytes, value: int, found: JSONObject) -> None:
+        found.setdefault(name, []).append(read_one(content))
+
+    def read_entry(content: bytes, value: int, found: JSONObject) -> None:
+        key, item = "", None
         for number, wire_type, _, part in records(content):
             if number == 1 and wire_type == 2:
-                name = _string(part)
+                key = _string(part)
             elif number == 2 and wire_type == 2:
-                value = _content(field, part)
-        found.setdefault(field.name, {})[name] = [] if value is None and field.type == "strings" else value
+                item = read_one(part)
+        if item is None:
+            item = [] if field.type == "strings" else zero_element(field)
+        found.setdefault(name, {})[key] = item
+
+    if field.inline:
+        return read_inlined
+    return {"one": read, "list": read_item, "map": read_entry}[field.shape]
 
 
-def _content(field: Field, content: bytes) -> Any:
+def _content(field: Field) -> Content:
     if field.type == "message":
-        return read_message(content, field.message) if content else zero_object(field.message)
-    return _CONTENTS[field.type](content)
-
-
-def _expect(wire_type: int, wanted: int, field: Field) -> None:
-    if wire_type != wanted:
-        raise DecodeError(
-            f"proto: wrong wireType = {wire_type} for field {field.name[:1].upper()}{field.name[1:]}"
-        )
-
-
-def _sorted_maps(plan: Plan, found: JSONObject) -> JSONObject:
-    for name, value in found.items():
-        if isinstance(value, dict) and plan.rules[name].field.shape == "map":
-            found[name] = dict(sorted(value.items()))
-    return found
+        return lambda content: read_message(content, field.message)
+    return _CONTENTS[field.type]
 
 
 def _signed(value: int, bits: int) -> int:
@@ -257,3 +303,4 @@ _CONTENTS: Final[dict[str, Content]] = {
     "fieldsv1": _raw,
     "strings": lambda content: [_string(part) for number, _, _, part in records(content) if number == 1],
 }
+_READERS: Final[dict[str, tuple[dict[int, Reader], list[str]]]] = {}
