@@ -12,8 +12,13 @@ from typing import Any, Final, TypedDict, Unpack
 import yaml
 
 from clusters.request_info import RequestInfo
+from dra_api import wire
+from dra_api.schema import GVK
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+
+# Clients name the kind inside of the envelope.
+_NO_KIND: Final = GVK("", "", "")
 
 # Bodies that hold credentials are not kept.
 _SECRET_RESOURCES: Final = {("authentication.k8s.io", "tokenreviews"), ("", "secrets")}
@@ -139,13 +144,11 @@ def decode_body(data: bytes, content_type: str) -> Any:
     kind = content_type.split(";", 1)[0].strip().lower()
     try:
         if kind == PROTOBUF:
-            from dra_api import wire
-
-            return wire.decode_object(data, None)
+            return wire.decode_object(data, _NO_KIND)
         if kind.endswith("yaml"):
             return yaml.safe_load(data)
         return json.loads(data)
-    except (ValueError, KeyError, yaml.YAMLError):
+    except (ValueError, yaml.YAMLError):
         return None
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 from clusters.proxies.api_calls import PROTOBUF
+from dra_api import wire
 
 _LENGTH_BYTES: Final = 4
 
@@ -31,10 +32,7 @@ class Frames:
     def error_event(self, status: dict[str, Any]) -> bytes:
         """An ERROR event with a Status."""
         if self.protobuf:
-            from dra_api import wire
-
-            frame: bytes = wire.encode_watch_frame("ERROR", status)
-            return frame
+            return wire.encode_watch_frame("ERROR", status)
         return json.dumps({"type": "ERROR", "object": status}, separators=(",", ":")).encode() + b"\n"
 
     def _end_of_frames(self) -> int:

@@ -19,7 +19,10 @@ import yaml
 from aiohttp import web
 
 from clusters.embedded.apiserver import tls
+from clusters.proxies.api_calls import decode_body
 from clusters.proxies.api_proxy import ApiProxy
+from clusters.proxies.watch_frames import Frames
+from dra_api import wire
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
@@ -155,6 +158,33 @@ def test_calls_are_recorded_as_authorization_names_them(proxy: ApiProxy) -> None
     assert 0 < call.duration < 10
     assert "secret-token" not in repr(call) + str(call)
     assert proxy.calls(since=proxy.mark()) == []
+
+
+def test_protobuf_bodies_are_decoded(proxy: ApiProxy) -> None:
+    lease = {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "l"}, "spec": {}}
+    connection = connect(proxy)
+    path = "/apis/coordination.k8s.io/v1/namespaces/a/leases"
+    connection.request("POST", path, wire.encode_object(lease), {"Content-Type": wire.MEDIA_TYPE})
+    connection.getresponse().read()
+    connection.close()
+    body = proxy.calls()[0].body
+    assert (body["kind"], body["metadata"]["name"]) == ("Lease", "l")
+
+
+def test_bodies_that_cannot_be_read_are_none() -> None:
+    assert decode_body(b"{", "application/json") is None
+    assert decode_body(b"x", wire.MEDIA_TYPE) is None
+    assert decode_body(b"", "application/json") is None
+    assert decode_body(b"a: 1", "application/apply-patch+yaml") == {"a": 1}
+
+
+def test_protobuf_watch_frames_are_kept_whole() -> None:
+    frames = Frames("application/vnd.kubernetes.protobuf;stream=watch")
+    event = frames.error_event({"kind": "Status", "apiVersion": "v1", "code": 410})
+    assert frames.feed(event + event[:5]) == event
+    assert frames.feed(event[5:-1]) == b""
+    assert frames.feed(event[-1:]) == event
+    assert wire.decode_watch_event(event[4:])[1]["code"] == 410
 
 
 def test_each_identity_has_its_own_listener(proxy: ApiProxy) -> None:
