@@ -190,8 +190,8 @@ def test_empty_delete_body_has_no_options() -> None:
         (
             b"{}",
             (
-                "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a "
-                "protobuf message, expected prefix [107 56 115 0] ({})"
+                "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to "
+                "be a protobuf message, expected prefix [107 56 115 0] ({})"
             ),
         ),
         (b"", "the object provided is unrecognized (must be of type ConfigMap): empty data (<empty>)"),
