@@ -74,23 +74,31 @@ class _Devices:
             found.required(path, _ONE_OF)
         elif exactly is not None and alternatives:
             found.invalid(path, None, f"{_ONE_OF}, but multiple fields are set")
+            with found.only_declared():
+                self._check_exactly(exactly, path, name)
+                self._check_alternatives(alternatives, path, name)
         elif exactly is not None:
-            check_class_name(
-                found, f"{path}.exactly.deviceClassName", exactly.get("deviceClassName") or "", declared=False
-            )
-            self._check_demand(exactly, f"{path}.exactly", name)
+            self._check_exactly(exactly, path, name)
         else:
-            where = f"{path}.firstAvailable"
+            self._check_alternatives(alternatives, path, name)
 
-            def check(sub: Object, sub_path: str) -> None:
-                sub_name = sub.get("name") or ""
-                check_label(found, f"{sub_path}.name", sub_name)
-                class_name = sub.get("deviceClassName") or ""
-                check_class_name(found, f"{sub_path}.deviceClassName", class_name, declared=True)
-                self._check_demand(sub, sub_path, f"{name}/{sub_name}")
+    def _check_exactly(self, exactly: Object, path: str, name: str) -> None:
+        class_name = exactly.get("deviceClassName") or ""
+        check_class_name(self._found, f"{path}.exactly.deviceClassName", class_name, declared=False)
+        self._check_demand(exactly, f"{path}.exactly", name)
 
-            if check_list(found, alternatives, limits.SUB_REQUESTS, where, check, declared=True):
-                _check_names_unique(found, alternatives, where)
+    def _check_alternatives(self, alternatives: Sequence[Object], path: str, name: str) -> None:
+        found, where = self._found, f"{path}.firstAvailable"
+
+        def check(sub: Object, sub_path: str) -> None:
+            sub_name = sub.get("name") or ""
+            check_label(found, f"{sub_path}.name", sub_name)
+            class_name = sub.get("deviceClassName") or ""
+            check_class_name(found, f"{sub_path}.deviceClassName", class_name, declared=True)
+            self._check_demand(sub, sub_path, f"{name}/{sub_name}")
+
+        if check_list(found, alternatives, limits.SUB_REQUESTS, where, check, declared=True):
+            _check_names_unique(found, alternatives, where)
 
     def _check_demand(self, demand: Object, path: str, reference: str) -> None:
         """What `exactly` and a sub-request have in common."""
@@ -135,11 +143,14 @@ class _Devices:
     def _check_constraint(self, constraint: Object, path: str) -> None:
         found = self._found
         check_request_references(found, constraint.get("requests") or [], self._names, f"{path}.requests")
-        # With both set only the first counts and the claim is accepted.
-        for field in ("matchAttribute", "distinctAttribute"):
-            if constraint.get(field) is not None:
-                check_fully_qualified_name(found, f"{path}.{field}", constraint[field])
-                return
+        # With both set the claim is accepted and only the first counts.
+        attributes = [
+            each for each in ("matchAttribute", "distinctAttribute") if constraint.get(each) is not None
+        ]
+        for field in attributes:
+            check_fully_qualified_name(found, f"{path}.{field}", constraint[field])
+        if attributes:
+            return
         if features.CONSUMABLE_CAPACITY in self._gates:
             found.required(path, _NO_ATTRIBUTE)
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ..errors import OMIT, FieldError
@@ -26,14 +27,27 @@ class Findings:
     def __init__(self) -> None:
         self._written: list[FieldError] = []
         self._declared: list[FieldError] = []
+        self._ignores_written = False
+
+    @contextmanager
+    def only_declared(self) -> Iterator[None]:
+        """Ignore handwritten rules inside: where those have given up already, the declarative ones go on."""
+        before, self._ignores_written = self._ignores_written, True
+        try:
+            yield
+        finally:
+            self._ignores_written = before
 
     def add(self, error: FieldError, *, declared: bool = False) -> None:
         """Keep one error."""
-        (self._declared if declared else self._written).append(error)
+        self.extend([error], declared=declared)
 
     def extend(self, errors: Iterable[FieldError], *, declared: bool = False) -> None:
         """Keep several errors."""
-        (self._declared if declared else self._written).extend(errors)
+        if declared:
+            self._declared.extend(errors)
+        elif not self._ignores_written:
+            self._written.extend(errors)
 
     def required(self, path: str, detail: str = "", *, declared: bool = False) -> None:
         """A value is missing."""
@@ -88,9 +102,16 @@ def check_list(
     *,
     declared: bool,
 ) -> bool:
-    """Check every item; more than `limit` items are only reported as such (and False is returned)."""
+    """Check every item; more than `limit` items are only reported as such (and False is returned).
+
+    A limit that is no declarative rule does not keep declarative rules from the items.
+    """
     if len(items) > limit:
         found.add(too_many(path, len(items), limit), declared=declared)
+        if not declared:
+            with found.only_declared():
+                for index, item in enumerate(items):
+                    check(item, f"{path}[{index}]")
         return False
     for index, item in enumerate(items):
         check(item, f"{path}[{index}]")

@@ -22,6 +22,8 @@ MANAGER_MAX: Final = 128
 SUBRESOURCE_MAX: Final = 256
 IMMUTABLE: Final = "field is immutable"
 
+_STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
+
 _SET_BY_SERVER: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -52,7 +54,9 @@ def validate_object_meta(
     else:
         found.required(f"{path}.namespace")
     _check_common(found, meta, path)
-    _check_finalizers(found, meta.get("finalizers") or [], f"{path}.finalizers")
+    finalizers = meta.get("finalizers") or []
+    _check_finalizers(found, finalizers, f"{path}.finalizers")
+    _check_finalizer_domains(found, finalizers, f"{path}.finalizers")
     return found.errors()
 
 
@@ -82,6 +86,7 @@ def validate_object_meta_update(
         if meta.get(field) != before.get(field):
             found.invalid(f"{path}.{field}", meta.get(field, "" if field == "uid" else None), IMMUTABLE)
     _check_common(found, meta, path)
+    _check_finalizer_domains(found, meta.get("finalizers") or [], f"{path}.finalizers")
     return found.errors()
 
 
@@ -151,6 +156,13 @@ def _check_finalizers(found: Findings, finalizers: Sequence[str], path: str) -> 
         found.invalid_each(path, finalizer, label_key_problems(finalizer))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         found.invalid(path, list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
+
+
+def _check_finalizer_domains(found: Findings, finalizers: Sequence[str], path: str) -> None:
+    for index, finalizer in enumerate(finalizers):
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            found.invalid(f"{path}[{index}]", finalizer, text)
 
 
 def _check_managed_fields(found: Findings, entries: Sequence[Mapping[str, Any]], path: str) -> None:

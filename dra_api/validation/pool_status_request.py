@@ -57,9 +57,13 @@ def update_status(found: Findings, new: Object, old: Object, gates: Collection[s
     if before is not None:
         if status is None or not semantic_equal(status, before, _message("Status")):
             found.invalid("status", status, IMMUTABLE)
-        return
-    if status is None:
-        return
+            with found.only_declared():
+                _check_status(found, status or {})
+    elif status is not None:
+        _check_status(found, status)
+
+
+def _check_status(found: Findings, status: Object) -> None:
     conditions = status.get("conditions") or []
     check_conditions(found, conditions, "status.conditions")
     if len(conditions) > limits.POOL_CONDITIONS:

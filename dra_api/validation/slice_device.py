@@ -48,7 +48,7 @@ def check_device(
         found.invalid(path, values, text)
     for name, attribute in attributes.items():
         check_qualified_name(found, f"{path}.attributes", name)
-        _check_attribute(found, attribute or {}, f"{path}.attributes[{shortened(name, _KEY_LENGTH)}]")
+        _check_attribute(found, attribute or {}, f"{path}.attributes", name)
     if _changed(device, old, "capacity"):
         shared = bool(device.get("allowMultipleAllocations"))
         for name, capacity in capacities.items():
@@ -87,7 +87,8 @@ def _value_count(attribute: Object) -> int:
     return sum(len(attribute.get(field) or []) for field in LIST_VALUES) or 1
 
 
-def _check_attribute(found: Findings, attribute: Object, path: str) -> None:
+def _check_attribute(found: Findings, attribute: Object, attributes_path: str, name: str) -> None:
+    path = f"{attributes_path}[{shortened(name, _KEY_LENGTH)}]"
     chosen = [field for field in VALUE_FIELDS if attribute.get(field) is not None]
     if "string" in chosen and byte_length(attribute["string"]) > limits.ATTRIBUTE_LENGTH:
         found.longer(f"{path}.string", limits.ATTRIBUTE_LENGTH)
@@ -102,11 +103,13 @@ def _check_attribute(found: Findings, attribute: Object, path: str) -> None:
     for index, item in enumerate(attribute.get("versions") or []):
         _check_version(found, item, f"{path}.versions[{index}]")
     members = ", ".join(f"`{field}`" for field in VALUE_FIELDS)
+    # Declarative rules do not shorten the key in the path.
+    declared_path = f"{attributes_path}[{name}]"
     if not chosen:
-        found.invalid(path, "", f"must specify one of: {members}", declared=True)
+        found.invalid(declared_path, "", f"must specify one of: {members}", declared=True)
     elif len(chosen) > 1:
         shown = f"{{{', '.join(chosen)}}}"
-        found.invalid(path, shown, f"must specify exactly one of: {members}", declared=True)
+        found.invalid(declared_path, shown, f"must specify exactly one of: {members}", declared=True)
 
 
 def _check_version(found: Findings, value: str, path: str) -> None:
