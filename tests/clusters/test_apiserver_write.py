@@ -305,7 +305,7 @@ def test_patch_types(http: Http) -> None:
     config = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "patched", "annotations": {"x": "y"}}}
     applied = http.patch(f"{path}?fieldManager=m", config, APPLY).json
     assert applied["metadata"]["annotations"] == {"x": "y"}
-    assert [e["operation"] for e in applied["metadata"]["managedFields"]][0] == "Apply"
+    assert applied["metadata"]["managedFields"][0]["operation"] == "Apply"
 
 
 def test_apply_creates(http: Http) -> None:

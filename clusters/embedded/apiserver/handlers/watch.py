@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ from clusters.embedded.apiserver.transform import Transformer
 from clusters.embedded.apiserver.views import from_storage
 from dra_api import wire
 
+_LOG: Final = logging.getLogger(__name__)
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 # A bookmark comes this long before the timeout, so that a client resumes from a fresh revision.
 _LAST_BOOKMARK: Final = 2.0
@@ -37,7 +39,7 @@ class _Stream:
         self._served = served
         self._form = form
         self._transformer = transformer
-        self._cache_key = (served, form, transformer.shared_key)
+        self._cache_key = (served.api_version, form, transformer.shared_key)
         self.response = web.StreamResponse()
         self._call = call
 
@@ -144,8 +146,14 @@ async def watch(call: Call, served: Served, headers: dict[str, str]) -> web.Stre
         if options.send_initial_events and options.bookmarks:
             frames.append(stream.bookmark(revision, initial_end=True))
         await stream.write(frames)
-        with contextlib.suppress(ConnectionError):
+        try:
             await _follow(call, stream, watcher, deadline, bookmarks=options.bookmarks, since=revision)
+        except ConnectionError:
+            return stream.response
+        except Exception as error:  # noqa: BLE001 - the header is sent: the stream itself must tell
+            _LOG.exception("watch of %s failed", served.resource.qualified)
+            failure = ApiError(500, "InternalError", f"Internal error occurred: {error}")
+            await stream.write([stream.frame("ERROR", failure.status())])
     finally:
         store.unwatch(key, watcher)
     with contextlib.suppress(ConnectionError):
