@@ -117,8 +117,7 @@ def _numbers(field: Field) -> Writer:
 
 def _single(field: Field) -> Writer:
     key, name = tag(field.number, _BYTES), field.name
-    # Go writes a byte slice only when it is not nil, as if it were a pointer.
-    optional = field.pointer or field.type == "bytes"
+    optional = field.pointer
     content = _content(field)
 
     def write(value: JSONObject, out: bytearray) -> None:

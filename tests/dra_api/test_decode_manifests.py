@@ -149,5 +149,6 @@ def test_document_that_is_no_known_object(head: str, problem: str) -> None:
 def test_suggestion_ignores_case_and_gives_up_on_the_unlike() -> None:
     pod_spec = load().message("core/v1.PodSpec")
     assert suggest("nodeselector", pod_spec) == "nodeSelector"
+    assert suggest("NODENAME", pod_spec) == "nodeName"
     assert suggest("resourceClaim", pod_spec) == "resourceClaims"
     assert suggest("qqq", pod_spec) is None

@@ -47,6 +47,11 @@ def test_varint(number: int, encoded: str) -> None:
     assert read_varint(bytes.fromhex(encoded), 0) == (number & (2**64 - 1), len(encoded) // 2)
 
 
+def test_varint_of_more_than_ten_bytes_is_refused() -> None:
+    with pytest.raises(DecodeError, match="integer overflow"):
+        read_varint(b"\xff" * 10 + b"\x01", 0)
+
+
 def test_config_map_with_one_entry() -> None:
     # data is field 2 (0x12): an entry {1: "a", 2: "b"} = 0a 01 61 12 01 62, six bytes.
     raw = b"\x0a" + bytes([len(EMPTY_META)]) + EMPTY_META + bytes.fromhex("1206 0a0161 120162")
