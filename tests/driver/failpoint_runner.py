@@ -122,9 +122,11 @@ def run(base: Path) -> list[dict[str, Any]]:
                 place = base / f"{name}-{point}-{number}"
                 shutil.copytree(template, place, symlinks=True)
 
-                def crash(point: str = point, number: int = number, place: Path = place) -> None:
+                def crash(
+                    point: str = point, number: int = number, place: Path = place, run=scenario
+                ) -> None:
                     failpoints.arm(f"{point}:{number}")
-                    scenario(place)
+                    run(place)
 
                 killed = in_child(crash) == signal.SIGKILL
                 problem = check(place) if killed else ""

@@ -110,7 +110,7 @@ def assert_serves_on(rig: Rig) -> None:
     rig.restart()
     assert len(rig.checkpoint.kept_aside()) == 1
     for device in ("gpu-0", "gpu-1"):
-        with pytest.raises(ClaimError, match="already prepared|held by"):
+        with pytest.raises(ClaimError, match=r"already prepared|held by"):
             rig.prepare(3, result(device))
     assert rig.prepare(3, result("gpu-2"))
     assert [rig.cdi_file(1).read_bytes(), rig.cdi_file(2).read_bytes()] == files
@@ -133,7 +133,7 @@ def test_a_damaged_entry_is_isolated(prepared: Rig) -> None:
     prepared.checkpoint_file.write_text(text.replace('"name": "c1"', '"name": "cX"'))
     prepared.restart()
     assert list(prepared.checkpoint.contents.quarantined) == [uid(1)]
-    with pytest.raises(ClaimError, match="record of claim ns/c1 was damaged .* delete the pods"):
+    with pytest.raises(ClaimError, match=r"record of claim ns/c1 was damaged .* delete the pods"):
         prepared.preparer.prepare(ref(1))
     assert_serves_on(prepared)
 

@@ -187,7 +187,7 @@ def test_config_reaches_hardware_and_container(rig: Rig) -> None:
 
 def test_an_unknown_config_field_is_named_even_when_no_result_matches(rig: Rig) -> None:
     wrong = config(gpu_config(sharing={"stratgy": "None"}), "elsewhere")
-    with pytest.raises(ClaimError, match="unknown field \"sharing.stratgy\", did you mean 'strategy'"):
+    with pytest.raises(ClaimError, match=r"unknown field \"sharing.stratgy\", did you mean 'strategy'"):
         rig.prepare(1, result("gpu-0"), configs=[wrong])
     foreign = config({"anything": 1}, driver="nic.example.com")
     rig.prepare(2, result("gpu-0"), configs=[foreign])
