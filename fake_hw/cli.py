@@ -88,13 +88,13 @@ def _add_faults(commands: Any) -> None:
         return parser
 
     def one(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        parser.add_argument("bdf", nargs="?", default="*", metavar="BDF", help="default: every device")
+        parser.add_argument("bdf", nargs="?", default="*", metavar="GPU", help="BDF or gpu-N; default: every device")
         return parser
 
     vanish = kind("vanish", "take devices off the bus", lambda a: _faults(a).vanish(*a.bdf))
-    vanish.add_argument("bdf", nargs="+", metavar="BDF")
+    vanish.add_argument("bdf", nargs="+", metavar="GPU", help="BDF, or gpu-N for the N-th by address")
     back = kind("return", "put vanished devices back", lambda a: _faults(a).bring_back(*a.bdf))
-    back.add_argument("bdf", nargs="+", metavar="BDF")
+    back.add_argument("bdf", nargs="+", metavar="GPU", help="BDF, or gpu-N for the N-th by address")
     kind("empty", "take every GPU off the bus", lambda a: _faults(a).empty())
     missing = kind("missing", "leave out files or directories", lambda a: _faults(a).missing(*a.target))
     missing.add_argument("target", nargs="+", metavar="TARGET", help="path below ROOT, or BDF/FILE")
@@ -119,9 +119,28 @@ def _assignment(text: str) -> tuple[str, int]:
 
 
 def _faults(arguments: argparse.Namespace) -> Any:
+    """The faults of the tree. Devices given by number are replaced by their addresses in the arguments."""
     from fake_hw.faults import Faults
 
+    found = getattr(arguments, "bdf", None)
+    if isinstance(found, str):
+        arguments.bdf = _address(arguments.root, found)
+    elif found:
+        arguments.bdf = [_address(arguments.root, text) for text in found]
     return Faults(arguments.root)
+
+
+def _address(root: Path, text: str) -> str:
+    """A bus address as it is; for gpu-N that of the N-th GPU of the machine in order of address, present or not."""
+    from fake_hw import tree
+
+    number = text.removeprefix("gpu-")
+    if number == text or not number.isascii() or not number.isdigit():
+        return text
+    addresses = sorted(gpu.bdf for gpu in tree.read_marker(root).machine.gpus())
+    if int(number) >= len(addresses):
+        raise HardwareError(f'"{text}": the machine has GPUs gpu-0 to gpu-{len(addresses) - 1}')
+    return addresses[int(number)]
 
 
 def _create(arguments: argparse.Namespace) -> None:
