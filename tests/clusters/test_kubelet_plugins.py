@@ -23,7 +23,7 @@ from clusters.embedded.kubelet.plugins import (
     PreparedDevice,
     Timeouts,
 )
-from clusters.embedded.kubelet.watcher import registration_sockets
+from node_api.registry import registration_sockets
 from node_api import services
 
 CLAIM = ClaimReference("ns", "c", "u")

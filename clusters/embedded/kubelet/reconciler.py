@@ -12,7 +12,7 @@ from clusters.embedded.kubelet import rules
 from clusters.embedded.kubelet.connection import Connection
 from clusters.embedded.kubelet.events import EventKind, EventLog, PluginEvent
 from clusters.embedded.kubelet.handshake import Handshake, PluginInfo, RegistrationError, Timeouts
-from clusters.embedded.kubelet.watcher import Identity, registration_sockets
+from node_api.registry import Identity, registration_sockets
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which registration sockets are in the registration directory, by looking: a look costs tens of microseconds."""
+"""Which registration sockets are in a registration directory, by looking: a look takes tens of microseconds."""
 
 from __future__ import annotations
 
