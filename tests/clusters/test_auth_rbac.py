@@ -241,6 +241,12 @@ def test_binding_needs_the_rights_of_the_role_or_bind() -> None:
     reader.add("clusterroles", "binder", group=GROUP, rules=[rule("bind", "clusterroles", GROUP)])
     bind(reader, "binder", {"kind": "User", "name": "bob"})
     write(reader, BOB, "clusterrolebindings", binding)
+    write(
+        reader,
+        User("root", groups=(MASTERS,)),
+        "clusterrolebindings",
+        {"metadata": {}, "roleRef": {"kind": "Odd"}},
+    )
     reader.objects.pop((GROUP, "clusterroles", "", "binder"))
     reader.objects.pop((GROUP, "clusterroles", "", "strong"))
     with pytest.raises(ApiError) as caught:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_RESTRICTED: Final = "node-restriction.kubernetes.io"
 _KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 _ALLOWED_NAMESPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _ALLOWED: Final = {
@@ -33,8 +32,6 @@ def _is_forbidden(key: str) -> bool:
     namespace, slash, _ = key.partition("/")
     if not slash:
         return False
-    if _within(namespace, (_RESTRICTED,)):
-        return True
     return (
         _within(namespace, _KUBERNETES)
         and key not in _ALLOWED

@@ -137,7 +137,7 @@ def rule_allows(rule: Rule, attributes: Attributes) -> bool:
     return (
         _has(rule, "apiGroups", attributes.group)
         and resource_matches(rule.get("resources") or [], attributes.resource, attributes.subresource)
-        and (not names or (attributes.name != "" and attributes.name in names))
+        and (not names or attributes.name in names)
     )
 
 
