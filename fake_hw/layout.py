@@ -71,7 +71,7 @@ def cpu_ranges(cpus: Iterable[int]) -> str:
 def plan(
     machine: Machine, *, absent: Collection[str] = (), minors: Mapping[str, int] | None = None
 ) -> dict[str, Entry]:
-    """Every entry of the tree by its path below the root; a directory comes before what it holds.
+    """Every entry of the tree by its path below the root, in an order to make them: a link after its target.
 
     `absent` are PCI addresses to leave out with all that is behind them; `minors` are device
     numbers that differ from the topology.

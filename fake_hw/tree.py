@@ -81,7 +81,7 @@ def sync(root: Path, entries: Mapping[str, Entry], real_devices: bool) -> None:
     present = {path for top in _MANAGED for path in _walk(root, top)}
     for path in sorted(present - entries.keys(), key=_removal_order):
         _remove(root / path)
-    for path, entry in sorted(entries.items(), key=lambda item: _on_bus(item[0])):
+    for path, entry in entries.items():
         if not _matches(root / path, entry, real_devices):
             _place(root / path, entry, real_devices, scratch)
 

@@ -97,9 +97,9 @@ def test_a_missing_directory_can_be_named_in_three_ways(root: Path, target: str)
 )
 def test_bad_texts_are_made_from_the_old_text(root: Path, name: str, data: bytes) -> None:
     assert name in BAD_TEXTS
-    for _ in range(2):  # a second time makes nothing worse
-        Faults(root).bad_text(f"{FIRST}/gpu/product_name", name)
-        assert (root / "sys/bus/pci/devices" / FIRST / "gpu/product_name").read_bytes() == data + b"\n"
+    Faults(root).bad_text(f"{FIRST}/gpu/product_name", "not-semver")  # the old text is the one without faults
+    Faults(root).bad_text(f"{FIRST}/gpu/product_name", name)
+    assert (root / "sys/bus/pci/devices" / FIRST / "gpu/product_name").read_bytes() == data + b"\n"
 
 
 def test_a_text_is_written_byte_for_byte_and_survives_other_faults(root: Path) -> None:
@@ -127,6 +127,14 @@ def test_two_devices_swap_their_minors(root: Path) -> None:
         "0000:9b:00.0": 3,
     }
     assert {bdf: gpu.uuid for bdf, gpu in gpus(root).items()} == uuids
+
+
+def test_a_number_given_away_before_stays_taken(root: Path) -> None:
+    Faults(root).renumber({FIRST: 130})
+    with pytest.raises(FaultError, match="minor 130 would belong to"):
+        Faults(root).renumber({SECOND: 130})
+    Faults(root).renumber({SECOND: 0})
+    assert gpus(root)[SECOND].minor == 0
 
 
 def test_healing_undoes_all_faults_and_edits_by_hand(root: Path) -> None:
@@ -215,7 +223,7 @@ def test_faults_keep_real_device_nodes_real(tmp_path: Path) -> None:
 
 def test_a_reader_beside_never_sees_half_a_device(root: Path) -> None:
     """A link on the bus that is there leads to a complete device: looked at after every single step of a change."""
-    seen = []
+    seen: list[object] = []
     place, remove = tree._place, tree._remove
 
     def looking(step: object) -> object:

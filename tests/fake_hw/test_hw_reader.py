@@ -115,6 +115,7 @@ def test_the_numa_node_is_a_number_below_1024_or_none(
     [
         (f"../../../devices/pci0000:64/0000:64:02.0/{BDF}", "pci0000:64"),
         (f"../../../devices/platform/soc/pci0000:64/{BDF}", None),
+        ("../../../devices/pci0000:64/0000:64:02.0/other", None),
         (f"../../../../devices/pci0000:64/0000:64:02.0/{BDF}", None),
     ],
 )
@@ -128,7 +129,7 @@ def test_the_pcie_root_comes_from_one_level_of_a_relative_link(
     if not link.exists():
         # Only the text of the link differs; the device itself must stay reachable through it.
         there = link.parent / target
-        there.parent.mkdir(parents=True)
+        there.parent.mkdir(parents=True, exist_ok=True)
         there.symlink_to(real)
     scan = Host(root).scan()
     assert scan.gpus[0].pcie_root == expected
