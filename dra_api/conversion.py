@@ -117,7 +117,7 @@ def _change(obj: dict[str, Any], kind: str, source: str, target: str) -> None:
         spec = spec.get("spec") or {}
     if kind in ("ResourceClaim", "ResourceClaimTemplate"):
         for request in (spec.get("devices") or {}).get("requests") or []:
-            _flatten_request(request) if new else _nest_request(request)
+            flatten_request(request) if new else _nest_request(request)
     elif kind == "ResourceSlice":
         # In v1beta1 an empty node name and a false allNodes mean unset; v1 refuses both.
         for field in ("nodeName", "allNodes"):
@@ -135,10 +135,14 @@ def _nest_request(request: dict[str, Any]) -> None:
         request.update(first_available)
 
 
-def _flatten_request(request: dict[str, Any]) -> None:
-    first_available = _take(request, ("firstAvailable",))
-    request.update({"deviceClassName": "", **(request.pop("exactly", None) or {})})
-    request.update(first_available)
+def flatten_request(request: dict[str, Any]) -> None:
+    """Give one request of a claim the shape of v1beta1, in place."""
+    alternatives = _take(request, ("firstAvailable",))
+    flat = {"deviceClassName": "", **(request.pop("exactly", None) or {})}
+    # In v1beta1 firstAvailable stands after the fields that existed before it.
+    request.update(_take(flat, EXACT_FIELDS[:5]))
+    request.update(alternatives)
+    request.update(flat)
 
 
 def _wrap_device(device: dict[str, Any]) -> None:

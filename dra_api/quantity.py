@@ -134,6 +134,14 @@ class Quantity:
             return whole + 1 if low - whole * divisor else whole
         return _wrap64(-(-self._unscaled // divisor))
 
+    def round_up(self, scale: int) -> Quantity:
+        """The value rounded away from zero to whole units of 10**scale."""
+        if self._exponent >= scale:
+            return self
+        result = Quantity(_divide_away(self._unscaled, scale - self._exponent)[0], scale, self.format)
+        result._wide = self._wide or result._wide
+        return result
+
     def approximate_float(self) -> float:
         """The nearest double (infinite when too large)."""
         try:
@@ -330,8 +338,6 @@ def _scale_up(number: int, power: int) -> int | None:
 
 def _divide_away(number: int, power: int) -> tuple[int, bool]:
     """`number / 10**power` rounded away from zero, and whether it was exact."""
-    if power > 64:
-        return (number > 0) - (number < 0), number == 0
     quotient, rest = divmod(abs(number), 10**power)
     quotient += rest > 0
     return (quotient if number >= 0 else -quotient), rest == 0

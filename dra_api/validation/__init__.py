@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from ..errors import FieldError
+from ..schema import GVK, load
 from . import claim, claim_template, device_class, pool_status_request, resource_slice, taint_rule
 from .findings import Findings
 
@@ -70,7 +71,11 @@ def _run(
     table: Mapping[str, Any], obj: Object, call: Callable[[Any, Findings], None], sent_as: str
 ) -> list[FieldError]:
     found = Findings()
-    rules = table.get(str(obj.get("kind", "")))
-    if rules is not None:
-        call(rules, found)
-    return found.errors(sent_as)
+    kind = str(obj.get("kind", ""))
+    rules = table.get(kind)
+    if rules is None:
+        return []
+    call(rules, found)
+    default = "v1alpha3" if kind == "ResourcePoolStatusRequest" else "v1"
+    gvk = GVK("resource.k8s.io", sent_as.rpartition("/")[2] or default, kind)
+    return found.errors(sent_as, load().kind(gvk))

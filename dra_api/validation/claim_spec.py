@@ -15,7 +15,7 @@ from .devices import (
     check_selectors,
     check_tolerations,
 )
-from .findings import Findings, check_list, check_unique
+from .findings import Findings, check_list, check_set, check_unique
 from .formats import check_class_name, check_fully_qualified_name, check_label
 from .names import not_supported, too_many
 
@@ -49,10 +49,8 @@ class _Devices:
     def check(self, path: str) -> None:
         found, devices = self._found, self._devices
         requests = devices.get("requests") or []
-        if check_list(
-            found, requests, limits.REQUESTS, f"{path}.requests", self._check_request, declared=True
-        ):
-            _check_names_unique(found, requests, f"{path}.requests")
+        where = f"{path}.requests"
+        check_set(found, requests, limits.REQUESTS, where, self._check_request, _name, dict, declared=True)
         constraints = devices.get("constraints") or []
         check_list(
             found,
@@ -97,8 +95,7 @@ class _Devices:
             check_class_name(found, f"{sub_path}.deviceClassName", class_name, declared=True)
             self._check_demand(sub, sub_path, f"{name}/{sub_name}")
 
-        if check_list(found, alternatives, limits.SUB_REQUESTS, where, check, declared=True):
-            _check_names_unique(found, alternatives, where)
+        check_set(found, alternatives, limits.SUB_REQUESTS, where, check, _name, dict, declared=True)
 
     def _check_demand(self, demand: Object, path: str, reference: str) -> None:
         """What `exactly` and a sub-request have in common."""
@@ -113,7 +110,9 @@ class _Devices:
             if count <= 0:
                 found.invalid(f"{path}.count", count, "must be greater than zero")
         else:
-            found.add(not_supported(f"{path}.allocationMode", mode, ("All", "ExactCount")), declared=True)
+            # Only v1beta1 can lack a mode; its declarative rule does not mind.
+            error = not_supported(f"{path}.allocationMode", mode, ("All", "ExactCount"))
+            found.add(error, declared=mode != "")
         check_tolerations(found, demand.get("tolerations") or [], f"{path}.tolerations")
 
     def _check_derived(self, attributes: Sequence[Object], path: str, reference: str) -> None:
@@ -172,10 +171,6 @@ def _constrained_attributes(constraints: Sequence[Object]) -> dict[str, set[str]
             for request in constraint.get("requests") or [""]:
                 found.setdefault(request, set()).add(attribute)
     return found
-
-
-def _check_names_unique(found: Findings, items: Sequence[Object], path: str) -> None:
-    check_unique(found, items, path, _name, dict, declared=True)
 
 
 def _name(item: Object) -> str:

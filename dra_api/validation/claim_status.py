@@ -20,7 +20,7 @@ from .devices import (
     check_skipped_operations,
     check_tolerations,
 )
-from .findings import Findings, check_list, check_unique
+from .findings import Findings, check_list, check_set, check_unique
 from .formats import check_driver, check_json_object, check_label, check_pool, check_uuid
 from .names import byte_length, not_supported, too_many
 from .node_selector import check_node_selector
@@ -38,15 +38,16 @@ def check_claim_status(found: Findings, claim: Object, old: Object) -> None:
     """Check the new status of a claim against the stored claim, paths below `status`."""
     status, before = claim.get("status") or {}, old.get("status") or {}
     consumers = status.get("reservedFor") or []
-    if check_list(
+    check_set(
         found,
         consumers,
         limits.RESERVED_FOR,
         "status.reservedFor",
         lambda consumer, path: _check_consumer(found, consumer, path),
+        _uid,
+        dict,
         declared=True,
-    ):
-        check_unique(found, consumers, "status.reservedFor", _uid, dict, declared=True)
+    )
     allocation = status.get("allocation")
     _check_device_statuses(found, status.get("devices") or [], allocation)
     if consumers and allocation is None:
@@ -122,9 +123,9 @@ def _check_result(found: Findings, result: Object, names: RequestNames, path: st
 def _check_device_statuses(found: Findings, devices: Sequence[Object], allocation: Object | None) -> None:
     results = ((allocation or {}).get("devices") or {}).get("results") or []
     allocated = {device_key(result) for result in results}
+    check_unique(found, devices, "status.devices", device_key, dict, declared=True)
     for index, device in enumerate(devices):
         _check_device_status(found, device, allocated, f"status.devices[{index}]")
-    check_unique(found, devices, "status.devices", device_key, dict, declared=True)
 
 
 def _check_device_status(
@@ -157,15 +158,16 @@ def _check_network_data(found: Findings, data: Object, path: str) -> None:
         if byte_length(data.get(field) or "") > limit:
             found.longer(f"{path}.{field}", limit, declared=True)
     addresses = data.get("ips") or []
-    if check_list(
+    check_set(
         found,
         addresses,
         limits.IPS,
         f"{path}.ips",
         lambda address, where: _check_address(found, address, where),
+        str,
+        str,
         declared=True,
-    ):
-        check_unique(found, addresses, f"{path}.ips", str, str, declared=True)
+    )
 
 
 def _check_address(found: Findings, text: str, path: str) -> None:

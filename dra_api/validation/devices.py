@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from . import limits
 from .cel import validate_cel
-from .findings import Findings, check_list, check_unique
+from .findings import Findings, check_list, check_set, check_unique
 from .formats import check_driver, check_json_object, check_label, check_label_key, check_label_value
 from .names import not_supported
 
@@ -38,15 +38,16 @@ class RequestNames:
 
 def check_request_references(found: Findings, names: Sequence[str], known: RequestNames, path: str) -> None:
     """A list of requests that a constraint or configuration applies to."""
-    if check_list(
+    check_set(
         found,
         names,
         limits.REQUESTS,
         path,
         lambda name, where: check_request_reference(found, name, known, where),
+        str,
+        str,
         declared=True,
-    ):
-        check_unique(found, names, path, str, str, declared=True)
+    )
 
 
 def check_request_reference(found: Findings, name: str, known: RequestNames, path: str) -> None:
@@ -136,11 +137,12 @@ def check_binding(found: Findings, holder: Object, path: str) -> None:
             declared=True,
         )
     check_unique(found, ready, f"{path}.bindingConditions", str, str, declared=False)
-    check_unique(found, failed, f"{path}.bindingFailureConditions", str, str, declared=False)
     for index, name in enumerate(failed):
+        where = f"{path}.bindingFailureConditions[{index}]"
+        if name in failed[:index]:
+            found.duplicate(where, name)
         if name in ready:
-            text = "bindingFailureConditions must not overlap with bindingConditions"
-            found.invalid(f"{path}.bindingFailureConditions[{index}]", name, text)
+            found.invalid(where, name, "bindingFailureConditions must not overlap with bindingConditions")
     if failed and not ready:
         text = "bindingConditions are required to use bindingFailureConditions"
         found.invalid(f"{path}.bindingConditions", holder.get("bindingConditions"), text)

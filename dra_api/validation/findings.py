@@ -7,12 +7,16 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from ..conversion import flatten_request
 from ..errors import OMIT, FieldError
+from ..schema import Message
 from .names import too_long, too_many
+from .order import declared_order
 
 Item = TypeVar("Item")
 
 _EXACTLY = re.compile(r"(\.devices\.requests\[\d+\])\.exactly\.")
+_REQUEST = re.compile(r"\.devices\.requests\[\d+\]$")
 _DEVICE = re.compile(r"^(spec\.devices\[\d+\])\.(?!name\b)")
 
 
@@ -78,19 +82,27 @@ class Findings:
         """A value is longer than allowed."""
         self.add(too_long(path, limit, unit), declared=declared)
 
-    def errors(self, api_version: str = "") -> list[FieldError]:
-        """All errors; `api_version` is the version in which the client sent the object."""
+    def errors(self, api_version: str = "", message: Message | None = None) -> list[FieldError]:
+        """All errors.
+
+        `api_version` is the version in which the client sent the object, `message` its type there,
+        by which declarative errors are sorted.
+        """
         declared = self._declared
         if api_version.endswith("/v1beta1"):
-            declared = [
-                FieldError(error.type, _beta1_path(error.field), error.detail, error.value)
-                for error in declared
-            ]
+            declared = [_as_beta1(error) for error in declared]
+        if message is not None:
+            declared = sorted(declared, key=declared_order(message))
         return [*self._written, *declared]
 
 
-def _beta1_path(path: str) -> str:
-    return _DEVICE.sub(r"\1.basic.", _EXACTLY.sub(r"\1.", path))
+def _as_beta1(error: FieldError) -> FieldError:
+    path = _DEVICE.sub(r"\1.basic.", _EXACTLY.sub(r"\1.", error.field))
+    value = error.value
+    if error.type == "Duplicate" and _REQUEST.search(path):
+        value = dict(value)
+        flatten_request(value)
+    return FieldError(error.type, path, error.detail, value)
 
 
 def check_list(
@@ -116,6 +128,31 @@ def check_list(
     for index, item in enumerate(items):
         check(item, f"{path}[{index}]")
     return True
+
+
+def check_set(
+    found: Findings,
+    items: Sequence[Item],
+    limit: int,
+    path: str,
+    check: Callable[[Item, str], None],
+    key: Callable[[Item], Hashable],
+    shown: Callable[[Item], Any],
+    *,
+    declared: bool,
+) -> None:
+    """Check every item and that keys are unique, unless there are more than `limit` items.
+
+    Limit and uniqueness are both `declared` or both handwritten; declared uniqueness comes before the items.
+    """
+    if len(items) > limit:
+        check_list(found, items, limit, path, check, declared=declared)
+        return
+    if declared:
+        check_unique(found, items, path, key, shown, declared=True)
+    check_list(found, items, limit, path, check, declared=declared)
+    if not declared:
+        check_unique(found, items, path, key, shown, declared=False)
 
 
 def check_unique(

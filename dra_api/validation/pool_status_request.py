@@ -10,7 +10,7 @@ from ..equality import semantic_equal
 from ..schema import Message, load
 from . import limits
 from .conditions import check_conditions
-from .findings import Findings, check_list, check_unique
+from .findings import Findings, check_list, check_set
 from .formats import check_fully_qualified_name, check_pool
 from .metadata import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from .names import BYTES, byte_length, caseless_subdomain_problems, dns_subdomain_problems, too_many
@@ -129,15 +129,16 @@ def _check_pool(found: Findings, pool: Object, path: str) -> None:
     if byte_length(pool.get("validationError") or "") > limits.VALIDATION_ERROR:
         found.longer(f"{path}.validationError", limits.VALIDATION_ERROR, declared=True)
     partitions = pool.get("partitionSummary") or []
-    if check_list(
+    check_set(
         found,
         partitions,
         limits.POOL_SUMMARIES,
         f"{path}.partitionSummary",
         lambda partition, where: _check_partition(found, partition, where),
+        _partition_key,
+        dict,
         declared=True,
-    ):
-        check_unique(found, partitions, f"{path}.partitionSummary", _partition_key, dict, declared=True)
+    )
     if pool.get("shareableSummary") is not None:
         _check_shareable(found, pool["shareableSummary"], f"{path}.shareableSummary")
 

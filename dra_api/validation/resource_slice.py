@@ -9,7 +9,7 @@ from .. import features
 from ..fields import LIST_VALUES
 from . import limits
 from .devices import check_skipped_operations
-from .findings import Findings, check_list, check_unique
+from .findings import Findings, check_set
 from .formats import (
     check_driver,
     check_fully_qualified_name,
@@ -20,7 +20,7 @@ from .formats import (
 from .metadata import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from .names import dns_subdomain_problems
 from .node_selector import check_node_selector
-from .slice_device import check_counters, check_device
+from .slice_device import check_counters, check_device, go_attribute
 
 Object = Mapping[str, Any]
 
@@ -67,15 +67,16 @@ def _check_spec(found: Findings, spec: Object, old: Object | None, gates: Collec
         found.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     _check_devices(found, spec, old, gates)
     sets = spec.get("sharedCounters") or []
-    if check_list(
+    check_set(
         found,
         sets,
         limits.COUNTER_SETS,
         "spec.sharedCounters",
         lambda counters, path: _check_counter_set(found, counters, path),
+        _name,
+        dict,
         declared=True,
-    ):
-        check_unique(found, sets, "spec.sharedCounters", _name, dict, declared=True)
+    )
     if spec.get("partitionTypeAttribute") is not None:
         _check_partition_type(found, spec, spec["partitionTypeAttribute"], gates)
     check_skipped_operations(found, spec.get("skipNodeOperations") or [], "spec.skipNodeOperations")
@@ -105,7 +106,7 @@ def _check_nodes(found: Findings, spec: Object) -> None:
         terms = selector.get("nodeSelectorTerms")
         if len(terms or []) != 1:
             text = "must have exactly one node selector term"
-            found.invalid("spec.nodeSelector.nodeSelectorTerms", terms, text)
+            found.invalid("spec.nodeSelector.nodeSelectorTerms", _go_terms(terms or []), text)
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field):
             chosen.append(f"`{field}`")
@@ -117,20 +118,45 @@ def _check_nodes(found: Findings, spec: Object) -> None:
         found.invalid("spec", f"{{{', '.join(chosen)}}}", f"{_ONE_NODE_FIELD}, but multiple fields are set")
 
 
+def _go_terms(terms: Sequence[Object]) -> list[dict[str, Any]]:
+    """Terms as the server prints them: its internal type has no JSON names."""
+
+    def requirements(term: Object, field: str) -> list[dict[str, Any]] | None:
+        if term.get(field) is None:
+            return None
+        return [
+            {
+                "Key": each.get("key") or "",
+                "Operator": each.get("operator") or "",
+                "Values": each.get("values"),
+            }
+            for each in term[field]
+        ]
+
+    return [
+        {
+            "MatchExpressions": requirements(term, "matchExpressions"),
+            "MatchFields": requirements(term, "matchFields"),
+        }
+        for term in terms
+    ]
+
+
 def _check_devices(found: Findings, spec: Object, old: Object | None, gates: Collection[str]) -> None:
     devices: Sequence[Object] = spec.get("devices") or []
     before = {_name(device): device for device in (old or {}).get("devices") or []}
     per_device = bool(spec.get("perDeviceNodeSelection"))
     limit = limits.DEVICES_ADVANCED if any(map(_is_advanced, devices)) else limits.DEVICES
-    if check_list(
+    check_set(
         found,
         devices,
         limit,
         "spec.devices",
         lambda device, path: check_device(found, device, before.get(_name(device)), path, per_device, gates),
+        _name,
+        _name,
         declared=False,
-    ):
-        check_unique(found, devices, "spec.devices", _name, _name, declared=False)
+    )
 
 
 def _is_advanced(device: Object) -> bool:
@@ -173,7 +199,7 @@ def _check_partition_type(found: Findings, spec: Object, name: str, gates: Colle
             )
         elif attribute.get("string") is None:
             text = "must be a string value because `partitionTypeAttribute` names this attribute"
-            found.invalid(where, dict(attribute), text)
+            found.invalid(where, go_attribute(attribute), text)
 
 
 def _name(item: Object) -> str:

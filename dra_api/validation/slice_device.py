@@ -12,7 +12,7 @@ from ..schema import load
 from . import limits
 from .capacity_policy import check_request_policy
 from .devices import check_binding, check_taint
-from .findings import Findings, check_list, check_unique
+from .findings import Findings, check_list, check_set
 from .formats import check_label, check_qualified_name, check_required_label, shortened
 from .names import BYTES, byte_length, dns_label_problems, dns_subdomain_problems, too_many
 from .node_allocatable import check_node_allocatable
@@ -103,13 +103,26 @@ def _check_attribute(found: Findings, attribute: Object, attributes_path: str, n
     for index, item in enumerate(attribute.get("versions") or []):
         _check_version(found, item, f"{path}.versions[{index}]")
     members = ", ".join(f"`{field}`" for field in VALUE_FIELDS)
-    # Declarative rules do not shorten the key in the path.
+    # Declarative rules do not shorten the key in the path, and then the handwritten rule speaks as well.
     declared_path = f"{attributes_path}[{name}]"
+    if len(chosen) != 1 and declared_path != path:
+        shown = go_attribute(attribute) if chosen else ""
+        found.invalid(path, shown, "exactly one value must be specified")
     if not chosen:
         found.invalid(declared_path, "", f"must specify one of: {members}", declared=True)
     elif len(chosen) > 1:
-        shown = f"{{{', '.join(chosen)}}}"
-        found.invalid(declared_path, shown, f"must specify exactly one of: {members}", declared=True)
+        fields = f"{{{', '.join(chosen)}}}"
+        found.invalid(declared_path, fields, f"must specify exactly one of: {members}", declared=True)
+
+
+def go_attribute(attribute: Object) -> dict[str, Any]:
+    """An attribute as the server prints it: its internal type has no JSON names."""
+    return {_go_name(field): attribute.get(field) for field in VALUE_FIELDS}
+
+
+def _go_name(field: str) -> str:
+    many = field.endswith("s")
+    return f"{field.removesuffix('s').capitalize()}{'Values' if many else 'Value'}"
 
 
 def _check_version(found: Findings, value: str, path: str) -> None:
@@ -124,20 +137,21 @@ def _check_consumption(found: Findings, consumptions: list[Object], path: str) -
         check_required_label(found, f"{where}.counterSet", consumption.get("counterSet") or "")
         check_counters(found, consumption.get("counters") or {}, f"{where}.counters")
         groups = consumption.get("compatibilityGroups") or []
-        if check_list(
+        check_set(
             found,
             groups,
             limits.COMPATIBILITY_GROUPS,
             f"{where}.compatibilityGroups",
             lambda group, at: found.invalid_each(at, group, dns_label_problems(group, BYTES), declared=True),
+            str,
+            str,
             declared=True,
-        ):
-            check_unique(found, groups, f"{where}.compatibilityGroups", str, str, declared=True)
-
-    if check_list(found, consumptions, limits.COUNTER_CONSUMPTIONS, path, check, declared=True):
-        check_unique(
-            found, consumptions, path, lambda each: each.get("counterSet") or "", dict, declared=True
         )
+
+    def name(consumption: Object) -> str:
+        return consumption.get("counterSet") or ""
+
+    check_set(found, consumptions, limits.COUNTER_CONSUMPTIONS, path, check, name, dict, declared=True)
 
 
 def check_counters(found: Findings, counters: Mapping[str, Any], path: str) -> None:
