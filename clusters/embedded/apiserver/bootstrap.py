@@ -15,7 +15,7 @@ NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def populate(store: Store, resources: Resources, gates: frozenset[str], now: float) -> None:
-    """Create the system namespaces with their default service accounts, and the bootstrap roles; objects that exist stay as they are."""
+    """Create what is missing of system namespaces, their default service accounts and the bootstrap roles."""
     created = timestamp(now)
     for name in NAMESPACES:
         _create(store, resources, _namespace(name), created)

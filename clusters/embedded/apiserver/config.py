@@ -14,11 +14,11 @@ class ServerConfig:
     """Settings of one API server.
 
     `port` 0 takes a free port. `feature_gates` and `runtime_config` have the meaning of the flags of the same
-    names; `tokens` are bearer tokens of fixed users (more may be added while the server runs). `disabled_admission` names
-    admission plugins to leave out. `clock` gives seconds since the epoch (timestamps of objects and
-    tokens follow it; timeouts of requests run in real time). `history` is the number of changes per resource that
-    can be watched from; `watch_queue` how many changes a slow watcher may lag behind before it is cut off;
-    `bookmark_interval` and the watch timeout range are seconds.
+    names. `tokens` are bearer tokens of fixed users; more may be added while the server runs.
+    `disabled_admission` names admission plugins to leave out. `clock` gives seconds since the epoch: timestamps of
+    objects and tokens follow it, timeouts of requests run in real time. `history` is the number of changes per
+    resource that can be watched from, `watch_queue` how many changes a slow watcher may lag behind before it is
+    cut off. `bookmark_interval` and the range of watch timeouts are seconds.
     """
 
     host: str = "127.0.0.1"

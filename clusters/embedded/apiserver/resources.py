@@ -368,8 +368,12 @@ def _enabled_versions(runtime_config: Mapping[str, bool]) -> set[str]:
         for version in resource.versions
     }
     enabled = known - _DEFAULT_OFF
-    general = {"api/all": known, "api/ga": {v for v in known if v.endswith("v1")},
-               "api/beta": {v for v in known if "beta" in v}, "api/alpha": {v for v in known if "alpha" in v}}  # fmt: skip
+    general = {
+        "api/all": known,
+        "api/ga": {version for version in known if version.endswith("v1")},
+        "api/beta": {version for version in known if "beta" in version},
+        "api/alpha": {version for version in known if "alpha" in version},
+    }
     # The specific entry wins over the general one, whatever their order.
     for key, on in sorted(runtime_config.items(), key=lambda item: item[0] not in general):
         name = key.removeprefix("api/") if key == "api/v1" else key

@@ -9,15 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from clusters.embedded.apiserver.status import bad_request
 from clusters.request_info import FieldRequirement, parse_field_selector
+from dra_api.validation.names import label_key_problems, label_value_problems
 
 _SPECIAL: Final = "=!(),><"
 _OPERATORS: Final = {"=": "in", "==": "in", "in": "in", "!=": "notin", "notin": "notin", ">": "gt", "<": "lt"}
 _OPERATOR_LIST: Final = "in, notin, =, ==, !=, gt, lt"
-_LABEL_KEY: Final = re.compile(
-    r"(?:(?P<prefix>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)/)?"
-    r"(?P<name>[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)"
-)
-_LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 
 
 class Token(NamedTuple):
@@ -134,11 +130,9 @@ class _LabelParser:
         if token.kind != "id":
             raise ValueError(f"found '{token.text}', expected: identifier")
         key = token.text
-        match = _LABEL_KEY.fullmatch(key)
-        if match is None or len(match["prefix"] or "") > 253:
-            raise ValueError(
-                f'<nil>: Invalid value: "{key}": name part must consist of alphanumeric characters'
-            )
+        problems = label_key_problems(key)
+        if problems:
+            raise ValueError(f'<nil>: Invalid value: "{key}": {"; ".join(problems)}')
         if absent or self._peek().kind in ("end", ","):
             return LabelRequirement(key, "absent" if absent else "exists", frozenset())
         operator = self._tokens[self._at]
@@ -149,12 +143,11 @@ class _LabelParser:
         name = _OPERATORS[operator.kind]
         for value in sorted(values):
             if name in ("gt", "lt") and not re.fullmatch(r"[+-]?[0-9]+", value):
-                raise ValueError(
-                    f"values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
-                )
-            if not _LABEL_VALUE.fullmatch(value):
-                raise ValueError(f'values[0][{key}]: Invalid value: "{value}": a valid label must be an empty string or '
-                                 "consist of alphanumeric characters, '-', '_' or '.'")  # fmt: skip
+                why = "for 'Gt', 'Lt' operators, the value must be an integer"
+                raise ValueError(f'values[0]: Invalid value: "{value}": {why}')
+            problems = label_value_problems(value)
+            if problems:
+                raise ValueError(f'values[0][{key}]: Invalid value: "{value}": {"; ".join(problems)}')
         return LabelRequirement(key, name, values)
 
     def _exact(self) -> str:

@@ -91,6 +91,8 @@ class Watcher:
         self._wake = asyncio.Event()
         self.closed = False
         """True once nothing more will come: too slow a reader, or the server stops."""
+        self.on_overflow: Callable[[], None] | None = None
+        """Called when the reader was too slow: it may hang in a write that never ends."""
 
     def offer(self, change: Change) -> None:
         """Take a change if the watcher selects it; a full queue closes the watcher."""
@@ -101,6 +103,8 @@ class Watcher:
             return
         if len(self._queue) >= self._limit:
             self.close()
+            if self.on_overflow is not None:
+                self.on_overflow()
             return
         self._queue.append(notice)
         self._wake.set()

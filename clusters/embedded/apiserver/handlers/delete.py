@@ -38,7 +38,8 @@ def _check_preconditions(served: Served, obj: Object, options: DeleteOptions) ->
     metadata, resource = obj["metadata"], served.resource
     pairs = (
         ("UID", options.uid, metadata["uid"], "The object might have been deleted and then recreated"),
-        ("ResourceVersion", options.resource_version, metadata["resourceVersion"], "The object might have been modified"),
+        ("ResourceVersion", options.resource_version, metadata["resourceVersion"],
+         "The object might have been modified"),
     )  # fmt: skip
     for what, wanted, found, hint in pairs:
         if wanted is not None and wanted != found:
@@ -77,10 +78,9 @@ def _new_finalizers(obj: Object, options: DeleteOptions) -> list[str]:
 def _pod_grace(pod: Object, options: DeleteOptions) -> int:
     """Seconds that a pod gets to end."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    if options.grace is not None:
-        grace = options.grace
-    else:
-        grace = spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
+    grace = options.grace
+    if grace is None:
+        grace = int(spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         grace = 0
     return 1 if grace < 0 else grace

@@ -30,6 +30,8 @@ _LOG: Final = logging.getLogger(__name__)
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 # A bookmark comes this long before the timeout, so that a client resumes from a fresh revision.
 _LAST_BOOKMARK: Final = 2.0
+# What a client that fell too far behind gets to read what is on its way, in seconds.
+_CATCH_UP: Final = 1.0
 
 
 class _Stream:
@@ -42,6 +44,19 @@ class _Stream:
         self._cache_key = (served.api_version, form, transformer.shared_key)
         self.response = web.StreamResponse()
         self._call = call
+        self._abort: asyncio.TimerHandle | None = None
+
+    def give_up(self) -> None:
+        """End the connection of a client that does not read, unless it catches up soon."""
+        self.response.force_close()
+        transport = self._call.http.transport
+        if transport is not None:
+            self._abort = asyncio.get_running_loop().call_later(_CATCH_UP, transport.abort)
+
+    def finished(self) -> None:
+        """Nothing hangs any more."""
+        if self._abort is not None:
+            self._abort.cancel()
 
     async def open(self, headers: dict[str, str]) -> None:
         response = self.response
@@ -137,6 +152,7 @@ async def watch(call: Call, served: Served, headers: dict[str, str]) -> web.Stre
         await stream.open(headers)
         await stream.write([stream.frame("ERROR", _too_old(error))])
         return stream.response
+    watcher.on_overflow = stream.give_up
     try:
         # Snapshot and watcher begin at the same revision: nothing can be written in between.
         present = store.list(*key, namespace) if initial else []
@@ -156,6 +172,7 @@ async def watch(call: Call, served: Served, headers: dict[str, str]) -> web.Stre
             await stream.write([stream.frame("ERROR", failure.status())])
     finally:
         store.unwatch(key, watcher)
+        stream.finished()
     with contextlib.suppress(ConnectionError):
         await stream.response.write_eof()
     return stream.response
