@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -88,7 +89,9 @@ def _add_faults(commands: Any) -> None:
         return parser
 
     def one(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        parser.add_argument("bdf", nargs="?", default="*", metavar="GPU", help="BDF or gpu-N; default: every device")
+        parser.add_argument(
+            "bdf", nargs="?", default="*", metavar="GPU", help="BDF or gpu-N, default every one"
+        )
         return parser
 
     vanish = kind("vanish", "take devices off the bus", lambda a: _faults(a).vanish(*a.bdf))
@@ -97,14 +100,14 @@ def _add_faults(commands: Any) -> None:
     back.add_argument("bdf", nargs="+", metavar="GPU", help="BDF, or gpu-N for the N-th by address")
     kind("empty", "take every GPU off the bus", lambda a: _faults(a).empty())
     missing = kind("missing", "leave out files or directories", lambda a: _faults(a).missing(*a.target))
-    missing.add_argument("target", nargs="+", metavar="TARGET", help="path below ROOT, or BDF/FILE")
+    missing.add_argument("target", nargs="+", metavar="TARGET", help="path below ROOT, or GPU/FILE")
     text = kind("text", "give a file another content", _text)
-    text.add_argument("target", metavar="TARGET", help="path below ROOT, or BDF/FILE")
+    text.add_argument("target", metavar="TARGET", help="path below ROOT, or GPU/FILE")
     choice = text.add_mutually_exclusive_group(required=True)
     choice.add_argument("--value", metavar="TEXT", help="the new content")
     choice.add_argument("--bad", metavar="NAME", help="empty, too-long, wide, cut-utf8 or not-semver")
     minor = kind("minor", "give GPUs other minor numbers", lambda a: _faults(a).renumber(dict(a.numbers)))
-    minor.add_argument("numbers", nargs="+", type=_assignment, metavar="BDF=N")
+    minor.add_argument("numbers", nargs="+", type=_assignment, metavar="GPU=N")
     fail = one(kind("fail", "let configure calls fail", lambda a: _faults(a).fail_configure(a.bdf, a.call)))
     fail.add_argument("--call", type=int, metavar="N", help="only the N-th call from now on")
     one(kind("block", "let configure calls wait", lambda a: _faults(a).block_configure(a.bdf)))
@@ -122,25 +125,29 @@ def _faults(arguments: argparse.Namespace) -> Any:
     """The faults of the tree. Devices given by number are replaced by their addresses in the arguments."""
     from fake_hw.faults import Faults
 
-    found = getattr(arguments, "bdf", None)
-    if isinstance(found, str):
-        arguments.bdf = _address(arguments.root, found)
-    elif found:
-        arguments.bdf = [_address(arguments.root, text) for text in found]
+    for name in ("bdf", "target"):
+        found = getattr(arguments, name, None)
+        if isinstance(found, str):
+            setattr(arguments, name, _address(arguments.root, found))
+        elif found:
+            setattr(arguments, name, [_address(arguments.root, text) for text in found])
+    if "numbers" in arguments:
+        arguments.numbers = [(_address(arguments.root, text), number) for text, number in arguments.numbers]
     return Faults(arguments.root)
 
 
 def _address(root: Path, text: str) -> str:
-    """A bus address as it is; for gpu-N that of the N-th GPU of the machine in order of address, present or not."""
+    """`gpu-N` or `gpu-N/FILE` with the address of the N-th GPU of the machine by address, present or not."""
     from fake_hw import tree
 
-    number = text.removeprefix("gpu-")
-    if number == text or not number.isascii() or not number.isdigit():
+    match = re.fullmatch(r"gpu-([0-9]{1,9})(/.*)?", text)
+    if not match:
         return text
     addresses = sorted(gpu.bdf for gpu in tree.read_marker(root).machine.gpus())
-    if int(number) >= len(addresses):
-        raise HardwareError(f'"{text}": the machine has GPUs gpu-0 to gpu-{len(addresses) - 1}')
-    return addresses[int(number)]
+    if int(match[1]) >= len(addresses):
+        have = ", ".join(f"gpu-{number}" for number in range(len(addresses))) or "none"
+        raise HardwareError(f"{text}: no such GPU; there are {have}")
+    return addresses[int(match[1])] + (match[2] or "")
 
 
 def _create(arguments: argparse.Namespace) -> None:

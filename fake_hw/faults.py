@@ -30,9 +30,8 @@ BAD_TEXTS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "cut-utf8": lambda old: (old + b"x" * 63)[:63] + "é".encode()[:1],
     "not-semver": lambda old: b"6.19.14.31400000",
 }
-"""Bad strings by name, made from the old text: 67 bytes; valid with a two-byte character across byte 64; 64
-bytes
-that end inside such a character; four numbers, as kernels have them."""
+"""Bad strings by name, made from the old text: nothing; 67 bytes; valid, with a two-byte character across byte 64;
+64 bytes that end inside such a character; four numbers, as kernels have them."""
 
 
 @dataclass(frozen=True)

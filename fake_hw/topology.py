@@ -16,7 +16,7 @@ from fake_hw import values
 from fake_hw.document import Document, Section, did_you_mean, scalar
 
 SCHEMA_VERSION: Final = "1"
-FEATURES: Final = ("timeslice", "mig")
+FEATURES: Final = ("timeslice", "mps", "mig")
 """What a GPU model may declare as supported or unsupported; left out means that the device does not tell."""
 
 CONTROL_MINOR: Final = 255

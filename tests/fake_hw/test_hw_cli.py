@@ -54,6 +54,26 @@ def test_every_fault_can_be_set_and_healed(root: str) -> None:
     assert Faults(Path(root)).active().vanished == ()
 
 
+def test_gpus_can_be_given_by_their_number(tmp_path: Path) -> None:
+    root = str(tmp_path / "host")
+    main(["create", root, "--no-mknod"])
+    for words in (
+        ["vanish", "gpu-0", "gpu-3"],
+        ["return", "gpu-3"],
+        ["missing", "gpu-1/gpu/brand"],
+        ["minor", "gpu-2=130"],
+        ["block", "gpu-1"],
+        ["fail", "gpu-1"],
+    ):
+        assert main(["fault", root, *words]) == 0
+    active = Faults(Path(root)).active()
+    assert active.vanished == ("0000:19:00.0",)
+    assert active.missing[0].endswith("/0000:1a:00.0/gpu/brand")
+    assert active.minors == {"0000:9a:00.0": 130}
+    assert active.blocked == ("0000:1a:00.0",)
+    assert active.failures[0].bdf == "0000:1a:00.0"
+
+
 def test_show_is_for_people_and_for_programs(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     Backend(Path(root)).configure(BDF, "u1", {"timeslice": "Long"})
     assert main(["show", root]) == 0
@@ -98,6 +118,7 @@ def test_journal_tells_double_use(root: str, capsys: pytest.CaptureFixture[str])
         (["explode"], "invalid choice: 'explode'"),
         (["show"], "the following arguments are required: ROOT (try --help)"),
         (["fault", "ROOT"], "the following arguments are required: KIND (try --help)"),
+        (["fault", "ROOT", "vanish", "gpu-1"], "gpu-1: no such GPU; there are gpu-0"),
         (["fault", "ROOT", "minor", BDF], f'"{BDF}" must be BDF=N, such as 0000:65:01.0=130'),
         (["fault", "ROOT", "fail", "--call", "x"], "invalid int value: 'x'"),
         (["fault", "ROOT", "text", "x"], "one of the arguments --value --bad is required"),

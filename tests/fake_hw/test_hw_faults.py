@@ -81,7 +81,7 @@ def test_an_empty_machine_has_no_gpu_but_everything_else(root: Path) -> None:
 def test_a_missing_directory_can_be_named_in_three_ways(root: Path, target: str) -> None:
     Faults(root).missing(target)
     assert gpus(root)[FIRST].features == {}
-    assert gpus(root)[SECOND].features == {"timeslice": True, "mig": True}
+    assert gpus(root)[SECOND].features == {"timeslice": True, "mps": True, "mig": True}
     assert not (root / "sys/bus/pci/devices" / FIRST / "gpu/features").exists()
 
 

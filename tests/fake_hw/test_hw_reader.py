@@ -42,7 +42,7 @@ def test_the_a30_has_every_fact_of_the_published_slice(root: Path) -> None:
     assert gpu.memory == 24 * 1024**3
     assert (gpu.major, gpu.minor, gpu.dev_name) == (240, 0, "fakegpu0")
     assert (gpu.dev_path, gpu.control_path) == (root / "dev/fakegpu0", root / "dev/fakegpuctl")
-    assert gpu.features == {"timeslice": True, "mig": True}
+    assert gpu.features == {"timeslice": True, "mps": True, "mig": True}
     assert Host(root).scan().problems == ()
 
 
