@@ -1,0 +1,76 @@
+"""Unmodified Go clients against the embedded API server: client-go, and a driver on upstream's kubeletplugin helper."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clusters.embedded.apiserver.auth.tokens import StaticTokens
+from clusters.embedded.apiserver.auth.users import User
+from clusters.embedded.apiserver.config import ServerConfig
+from clusters.embedded.apiserver.thread import ServerThread
+
+pytestmark = [pytest.mark.go, pytest.mark.timeout(900)]
+
+TESTS = Path(__file__).parents[1]
+CLIENT_TESTS = sorted(
+    name
+    for path in (TESTS / "goclient").glob("*_test.go")
+    for name in re.findall(r"^func (Test\w+)\(", path.read_text(), re.MULTILINE)
+)
+
+
+def go(*arguments: str, folder: Path) -> None:
+    """Run the Go tool; a failure shows what it said."""
+    done = subprocess.run(["go", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an administrator of a fresh server."""
+    tokens = StaticTokens({"admin": User("admin", groups=("system:masters",))})
+    server = ServerThread(ServerConfig(tokens=tokens)).start()
+    path = tmp_path_factory.mktemp("kubeconfig") / "admin.yaml"
+    authority = base64.b64encode(server.ca_pem).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "c", "cluster": {"server": server.url, "certificate-authority-data": authority}}
+        ],
+        "users": [{"name": "admin", "user": {"token": "admin"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "admin"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(document))
+    yield path
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def client_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled tests of tests/goclient."""
+    binary = tmp_path_factory.mktemp("goclient") / "goclient.test"
+    go("test", "-c", "-o", str(binary), ".", folder=TESTS / "goclient")
+    return binary
+
+
+@pytest.mark.parametrize("name", CLIENT_TESTS)
+def test_client_go(client_tests: Path, kubeconfig: Path, name: str) -> None:
+    done = subprocess.run(
+        [str(client_tests), "-test.v", "-test.timeout=100s", f"-test.run=^{name}$"],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"--- PASS: {name}" in done.stdout
