@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ import grpc
 
 from node_api import sockets
 
-# gRPC's own watcher thread wakes every 0.2 s and fails loudly on a closed channel: a channel is closed only
-# when that thread has had the time to notice that nobody watches any more.
-_WATCHER_SECONDS = 0.45
+# gRPC's own watcher thread looks every 0.2 s and fails loudly on a closed channel, so a channel is closed only
+# after that thread has ended. Its state is not public; without it only time can tell.
+_WATCHER_SECONDS = 1.0
+_LONGEST_WATCHER_SECONDS = 30.0
 
 
 class WatchedChannel:
@@ -77,10 +79,19 @@ class WatchedChannel:
             self._closed = True
             self._state.notify_all()
         self.channel.unsubscribe(self._watch)
-        closer = threading.Timer(_WATCHER_SECONDS, self.channel.close)
-        closer.daemon = True
+        closer = threading.Thread(target=self._close, name="close-channel", daemon=True)
         closer.start()
         return closer
+
+    def _close(self) -> None:
+        watcher: Any = getattr(self.channel, "_connectivity_state", None)
+        if hasattr(watcher, "polling"):
+            deadline = time.monotonic() + _LONGEST_WATCHER_SECONDS
+            while watcher.polling and time.monotonic() < deadline:
+                time.sleep(0.01)
+        else:
+            time.sleep(_WATCHER_SECONDS)
+        self.channel.close()
 
 
 def _ignore(state: grpc.ChannelConnectivity) -> None:
