@@ -60,6 +60,7 @@ class GpuProfile:
         self._host = Host(root)
         self._backend = Backend(root)
         self._problems: tuple[str, ...] = ()
+        self._seen = False
 
     @property
     def source(self) -> str:
@@ -67,8 +68,14 @@ class GpuProfile:
         return str(self._root)
 
     def scan(self) -> Sequence[HardwareDevice]:
-        """All GPUs by PCI address. What was odd about them is logged when it changes."""
+        """All GPUs by PCI address. What was odd about them is logged when it changes.
+
+        A tree that disappears as a whole is an error, not a machine without GPUs: it is being replaced.
+        """
         found = self._host.scan()
+        if self._seen and not found.gpus and not self._host.sys.is_dir():
+            raise HardwareError(f"{self._host.sys} has disappeared")
+        self._seen = self._seen or bool(found.gpus)
         if found.problems != self._problems:
             self._problems = found.problems
             for problem in found.problems:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from driver_kit import BDF, Rig, ref, result, uid
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driver.sdk.checkpoint import Checkpoint, Contents, checksum, parse, serialise
@@ -33,6 +33,7 @@ contents = st.builds(
 )  # fmt: skip
 
 
+@settings(deadline=None, max_examples=50)
 @given(contents)
 def test_what_is_written_is_read(wanted: Contents) -> None:
     loaded = parse(serialise(wanted))
@@ -40,6 +41,7 @@ def test_what_is_written_is_read(wanted: Contents) -> None:
     assert loaded.damage == ""
 
 
+@settings(deadline=None, max_examples=50)
 @given(contents, st.data())
 def test_any_changed_byte_is_noticed_and_never_invents_an_entry(
     wanted: Contents, data: st.DataObject
@@ -55,6 +57,7 @@ def test_any_changed_byte_is_noticed_and_never_invents_an_entry(
         assert wanted.entries[identifier] == entry
 
 
+@settings(deadline=None, max_examples=50)
 @given(contents, st.data())
 def test_a_torn_file_is_noticed(wanted: Contents, data: st.DataObject) -> None:
     text = serialise(wanted).rstrip()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from driver_kit import BDF, NODE, Rig, claim, config, gpu_config, ref, result, uid
 
-from driver.sdk.errors import ClaimError
+from driver.sdk.errors import ClaimError, HardwareError
 from driver.sdk.reconciler import Reconciler
 from driver.sdk.records import State
 from fake_hw.faults import Faults
@@ -331,3 +331,19 @@ def test_a_uid_that_is_no_file_name_is_refused(rig: Rig) -> None:
     with pytest.raises(ClaimError, match="cannot be used as a UID"):
         rig.preparer.prepare(strange)
     rig.preparer.unprepare(strange)
+
+
+def test_a_tree_that_is_replaced_is_found_again(rig: Rig) -> None:
+    rig.prepare(1, result("gpu-0"))
+    away = rig.root.with_name("away")
+    rig.root.rename(away)
+    with pytest.raises(HardwareError, match="has disappeared"):
+        rig.inventory.look()
+    with pytest.raises(ClaimError, match="hardware is not there"):
+        rig.prepare(1)
+    with pytest.raises(ClaimError, match="cannot prepare gpu-1"):
+        rig.prepare(2, result("gpu-1"))
+    away.rename(rig.root)
+    rig.prepare(1)
+    rig.prepare(2)
+    assert list(rig.inventory.look()) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]

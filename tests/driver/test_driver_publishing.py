@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
 import pytest
-
 from driver_world import API, World, wait_until
+
 from fake_hw.faults import Faults
 
 WRITES = ("create", "update", "patch", "delete")
@@ -26,7 +27,13 @@ def test_a_slice_has_the_names_owner_and_pool_of_the_contract(world: World) -> N
     assert metadata["generateName"] == f"00000-gpu.example.com-{world.node}-"
     assert metadata["name"].startswith(metadata["generateName"])
     assert metadata["ownerReferences"] == [
-        {"apiVersion": "v1", "kind": "Node", "name": world.node, "uid": node["metadata"]["uid"], "controller": True}
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": world.node,
+            "uid": node["metadata"]["uid"],
+            "controller": True,
+        }
     ]
     assert (spec["driver"], spec["nodeName"]) == ("gpu.example.com", world.node)
     assert spec["pool"] == {"name": world.node, "generation": 1, "resourceSliceCount": 1}
@@ -129,7 +136,7 @@ def test_what_may_pass_is_tried_again(world: World, status: int) -> None:
         world.wait_published()
         assert fault.hits == 3
     calls = [call for call in writes(world) if call.status == status]
-    gaps = [later.monotonic - earlier.monotonic for earlier, later in zip(calls, calls[1:], strict=False)]
+    gaps = [later.monotonic - earlier.monotonic for earlier, later in itertools.pairwise(calls)]
     # 429 comes with Retry-After: 1.
     assert all(gap > (1.0 if status == 429 else 0.15) for gap in gaps)
 
