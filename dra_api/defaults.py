@@ -8,6 +8,9 @@ from typing import Any, Final
 
 POOL_STATUS_LIMIT: Final = 100
 
+_AFTER_COUNT: Final = ("adminAccess", "firstAvailable", "tolerations", "capacity", "derivedAttributes")
+_AFTER_OPERATOR: Final = ("value", "effect", "tolerationSeconds")
+
 
 def apply_defaults(obj: dict[str, Any], now: datetime | None = None) -> None:
     """Fill in defaults, in place.
@@ -69,6 +72,7 @@ def _request(request: dict[str, Any]) -> None:
         request["allocationMode"] = "ExactCount"
     if request["allocationMode"] == "ExactCount" and not request.get("count"):
         request["count"] = 1
+    _to_the_end(request, _AFTER_COUNT)
     _tolerations(request)
 
 
@@ -76,6 +80,14 @@ def _tolerations(holder: dict[str, Any]) -> None:
     for toleration in holder.get("tolerations") or []:
         if not toleration.get("operator"):
             toleration["operator"] = "Equal"
+            _to_the_end(toleration, _AFTER_OPERATOR)
+
+
+def _to_the_end(holder: dict[str, Any], fields: tuple[str, ...]) -> None:
+    """Restore the order of the API type, in which servers print fields."""
+    for field in fields:
+        if field in holder:
+            holder[field] = holder.pop(field)
 
 
 def _taint(taint: dict[str, Any], now: datetime | None) -> None:

@@ -93,7 +93,11 @@ class Findings:
             declared = [_as_beta1(error) for error in declared]
         if message is not None:
             declared = sorted(declared, key=declared_order(message))
-        return [*self._written, *declared]
+        # The server keeps only the first of handwritten errors with one text.
+        written: dict[str, FieldError] = {}
+        for error in self._written:
+            written.setdefault(str(error), error)
+        return [*written.values(), *declared]
 
 
 def _as_beta1(error: FieldError) -> FieldError:
