@@ -6,7 +6,7 @@ import uuid
 from typing import Final
 
 from clusters.embedded.apiserver.auth import bootstrap
-from clusters.embedded.apiserver.resources import Resources
+from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Object, Store
 from clusters.embedded.apiserver.strategies.core import NAMESPACE_LABEL
 from clusters.embedded.apiserver.times import timestamp

@@ -18,7 +18,8 @@ from clusters.embedded.apiserver.auth.rbac import Rbac
 from clusters.embedded.apiserver.auth.tokens import TokenIssuer
 from clusters.embedded.apiserver.auth.users import User
 from clusters.embedded.apiserver.config import ServerConfig
-from clusters.embedded.apiserver.resources import Resources, Served
+from clusters.embedded.apiserver.resources import Served
+from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Object, Store
 from clusters.embedded.apiserver.strategies.base import Write
 from clusters.request_info import RequestInfo

@@ -8,7 +8,8 @@ import json
 from typing import Any, Final
 
 from clusters.embedded.apiserver import negotiation
-from clusters.embedded.apiserver.resources import Resources, Served, Subresource
+from clusters.embedded.apiserver.resources import Served, Subresource
+from clusters.embedded.apiserver.served import Resources
 
 AGGREGATED_TYPE: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 VERSION: Final = {

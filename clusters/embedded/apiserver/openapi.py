@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Any, Final
 
-from clusters.embedded.apiserver.resources import Resources, Served
+from clusters.embedded.apiserver.resources import Served
+from clusters.embedded.apiserver.served import Resources
 from dra_api.schema import GVK, Field, Message, load
 
 _SCALARS: Final[dict[str, dict[str, Any]]] = {

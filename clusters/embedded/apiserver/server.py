@@ -34,7 +34,8 @@ from clusters.embedded.apiserver.gates import enabled_gates
 from clusters.embedded.apiserver.handlers.watch import watch
 from clusters.embedded.apiserver.openapi import OpenApi
 from clusters.embedded.apiserver.plain_paths import PlainPaths, not_found
-from clusters.embedded.apiserver.resources import Resources, Served
+from clusters.embedded.apiserver.resources import Served
+from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.status import ApiError
 from clusters.embedded.apiserver.storage import Store
 from clusters.embedded.apiserver.tls import Certificates
@@ -298,4 +299,6 @@ def request_info_truthy(text: str) -> bool:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    """The text of a Warning header: quoted, and without what a header cannot hold."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')

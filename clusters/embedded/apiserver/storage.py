@@ -83,7 +83,8 @@ class Notice(NamedTuple):
 class Watcher:
     """A bounded queue of the changes which one watch request has yet to send."""
 
-    def __init__(self, namespace: str | None, matches: Predicate | None, limit: int) -> None:
+    def __init__(self, since: int, namespace: str | None, matches: Predicate | None, limit: int) -> None:
+        self._since = since
         self._namespace = namespace
         self._matches = matches
         self._limit = limit
@@ -97,6 +98,9 @@ class Watcher:
     def offer(self, change: Change) -> None:
         """Take a change if the watcher selects it; a full queue closes the watcher."""
         if self.closed or (self._namespace is not None and self._namespace != change.namespace):
+            return
+        if change.revision <= self._since:
+            # A client may name a revision of the future.
             return
         notice = self._select(change)
         if notice is None:
@@ -263,7 +267,7 @@ class Store:
     ) -> Watcher:
         """Watch the changes after revision `since` (None: from now); raises ExpiredError. End with `unwatch`."""
         table = self._table(key)
-        watcher = Watcher(namespace, matches, self._queue_limit)
+        watcher = Watcher(since or 0, namespace, matches, self._queue_limit)
         if since is not None:
             if since < table.compacted:
                 raise ExpiredError(since, table.compacted)

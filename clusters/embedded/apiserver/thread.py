@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 from clusters.embedded.apiserver.config import ServerConfig
 from clusters.embedded.apiserver.server import ApiServer, ServerState
@@ -57,14 +58,14 @@ class ServerThread:
             raise self._failure
         return self
 
-    def call(self, function: object, *args: object) -> None:
+    def call(self, function: Callable[[], None]) -> None:
         """Run a function in the server's loop, such as `store.compact`, and wait for its end."""
         loop = self._loop
         if loop is None:
             raise RuntimeError("the API server is not running")
 
         async def run() -> None:
-            function(*args)  # type: ignore[operator]
+            function()
 
         asyncio.run_coroutine_threadsafe(run(), loop).result()
 

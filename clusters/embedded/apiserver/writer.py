@@ -33,6 +33,12 @@ _SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _PREFIX_LENGTH: Final = 58
 _RBAC: Final = "rbac.authorization.k8s.io"
+# The order in which a server prints the metadata of an object.
+_METADATA_ORDER: Final = (
+    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
 _DROPPED: Final = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 Compute = Callable[[Object], Object]
@@ -207,9 +213,12 @@ def _store_new(
         raise _invalid(served, name, errors)
     request.name, request.object = name, new
     call.api.admission.validate(request)
+    metadata = {**new["metadata"], "resourceVersion": ""}
+    new["metadata"] = {key: metadata[key] for key in _METADATA_ORDER if key in metadata}
     if options.dry_run:
-        if call.api.store.get(*resource.key, new["metadata"].get("namespace", ""), name) is not None:
+        if call.api.store.get(*resource.key, metadata.get("namespace", ""), name) is not None:
             raise ExistsError(name)
+        del new["metadata"]["resourceVersion"]
         return new
     return call.api.store.create(resource.key, new)
 
