@@ -23,8 +23,8 @@ from clusters.embedded.kubelet.plugins import (
     PreparedDevice,
     Timeouts,
 )
-from node_api.registry import registration_sockets
 from node_api import services
+from node_api.registry import registration_sockets
 
 CLAIM = ClaimReference("ns", "c", "u")
 SOON = 10.0
