@@ -200,3 +200,28 @@ def test_nobody_grants_what_he_lacks(http: Http) -> None:
     refused = http.post(f"{RBAC}/clusterroles", role, Impersonate_User="grace")
     assert refused.code == 403
     assert "is attempting to grant RBAC permissions not currently held" in refused.json["message"]
+
+
+def test_admin_access_is_for_marked_namespaces(http: Http) -> None:
+    label = "resource.kubernetes.io/admin-access"
+    wanted = claim("admin")
+    wanted["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] = True
+    refused = http.post(CLAIMS, wanted).json
+    assert refused["details"]["causes"] == [
+        {
+            "reason": "FieldValueForbidden",
+            "message": f"Forbidden: admin access to devices requires the `{label}: true` label on the containing "
+            "namespace",
+            "field": "spec.devices.requests[0].adminAccess",
+        }
+    ]
+    template = {"metadata": {"name": "t"}, "spec": {"spec": wanted["spec"]}}
+    templates = CLAIMS.replace("resourceclaims", "resourceclaimtemplates")
+    assert http.post(templates, template).code == 422
+    http.created("/api/v1/namespaces", {"metadata": {"name": "admins", "labels": {label: "true"}}})
+    http.created(CLAIMS.replace("default", "admins"), wanted)
+    http.created(CLAIMS, claim("status-admin"))
+    result = {"request": "r", "driver": "d", "pool": "p", "device": "x", "adminAccess": True}
+    status = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    causes = http.patch(f"{CLAIMS}/status-admin/status", status).json["details"]["causes"]
+    assert [cause["field"] for cause in causes] == ["status.allocation.devices.results[0].adminAccess"]

@@ -22,10 +22,18 @@ from apiserver_harness import (
     serve,
 )
 
+from clusters.embedded.apiserver.thread import ServerThread
+
 
 @pytest.fixture(scope="module")
-def http() -> Iterator[Http]:
+def server() -> Iterator[ServerThread]:
     server = serve()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def http(server: ServerThread) -> Iterator[Http]:
     client = Http(server)
     for space, name in (("b", "x"), ("a", "z"), ("a", "y"), ("a-b", "x")):
         if client.get(f"/api/v1/namespaces/{space}").code == 404:
@@ -35,7 +43,6 @@ def http() -> Iterator[Http]:
         client.created(f"/api/v1/namespaces/{space}/configmaps", body)
     yield client
     client.close()
-    server.stop()
 
 
 ALL = "/api/v1/configmaps"
@@ -119,6 +126,20 @@ def test_pages_keep_their_revision(http: Http) -> None:
     assert "remainingItemCount" not in selected["metadata"]
     decoded = json.loads(base64.urlsafe_b64decode(token + "=="))
     assert decoded["v"] == "meta.k8s.io/v1"
+
+
+def test_an_expired_page_offers_to_go_on(server: ServerThread, http: Http) -> None:
+    token = http.get(f"{ALL}?limit=2").json["metadata"]["continue"]
+    http.created(CONFIG_MAPS, config_map("expires-the-page"))
+    server.call(server.state.store.compact)
+    expired = http.get(f"{ALL}?limit=2&continue={token}").json
+    assert (expired["code"], expired["reason"]) == (410, "Expired")
+    assert expired["message"].startswith(
+        "The provided continue parameter is too old to display a consistent list"
+    )
+    again = http.get(f"{ALL}?limit=9&continue={expired['metadata']['continue']}").json
+    assert keys(again) == ["a/z", "b/x", "default/expires-the-page"]
+    http.delete(f"{CONFIG_MAPS}/expires-the-page")
 
 
 def test_revision_zero_ignores_the_limit(http: Http) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from clusters.embedded.apiserver.auth import claim_status
 from clusters.embedded.apiserver.storage import Object
+from clusters.embedded.apiserver.strategies import admin_access
 from clusters.embedded.apiserver.strategies.base import Strategy, Write, keep_status
 from clusters.embedded.apiserver.times import timestamp
 from dra_api import defaults, fields, validation
@@ -59,10 +60,30 @@ class CountedStrategy(DraStrategy):
     manages_generation = True
 
 
+class TemplateStrategy(DraStrategy):
+    """ResourceClaimTemplates."""
+
+    def validate_create(self, new: Object, write: Write) -> list[FieldError]:
+        """Adds the rule of admin access."""
+        devices = ((new.get("spec") or {}).get("spec") or {}).get("devices") or {}
+        return [
+            *admin_access.request_errors(new, devices, write.reader),
+            *super().validate_create(new, write),
+        ]
+
+
 class ClaimStrategy(DraStrategy):
     """ResourceClaims: status apart, no generation."""
 
     status_metadata = ()
+
+    def validate_create(self, new: Object, write: Write) -> list[FieldError]:
+        """Adds the rule of admin access."""
+        devices = (new.get("spec") or {}).get("devices") or {}
+        return [
+            *admin_access.request_errors(new, devices, write.reader),
+            *super().validate_create(new, write),
+        ]
 
     def prepare_create(self, new: Object, write: Write) -> None:
         """A new claim has no status."""
@@ -81,9 +102,9 @@ class ClaimStrategy(DraStrategy):
 
     def validate_status(self, new: Object, old: Object, write: Write) -> list[FieldError]:
         """The status itself, and whether the caller may change these parts of it."""
-        errors: list[FieldError] = []
+        errors = admin_access.status_errors(new, old, write.reader)
         if GRANULAR_STATUS in write.gates:
-            errors = claim_status.check(
+            errors += claim_status.check(
                 write.user,
                 write.verb,
                 namespace=new["metadata"].get("namespace", ""),

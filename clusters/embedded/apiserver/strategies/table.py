@@ -29,7 +29,7 @@ _TABLE: Final[dict[tuple[str, str], Strategy]] = {
     (_DRA, "deviceclasses"): resource.CountedStrategy(),
     (_DRA, "resourceslices"): resource.CountedStrategy(),
     (_DRA, "resourceclaims"): resource.ClaimStrategy(),
-    (_DRA, "resourceclaimtemplates"): resource.DraStrategy(),
+    (_DRA, "resourceclaimtemplates"): resource.TemplateStrategy(),
     (_DRA, "devicetaintrules"): resource.TaintRuleStrategy(),
     (_DRA, "resourcepoolstatusrequests"): resource.PoolStatusStrategy(),
 }
