@@ -22,7 +22,8 @@ _CLAIM_TIMEOUT: Final = (3.0, 10.0)
 _CLAIM_DELAYS: Final = (0.2, 0.5, 1.0)
 """Pauses before reading a claim again: the kubelet itself would only come back after a minute."""
 _WATCH_SECONDS: Final = 290
-_CONNECT_SECONDS: Final = 10.0
+_CONNECT_SECONDS: Final = 30.0
+"""Longest wait for the connection after the start; the kubelet gives a call 45 s."""
 
 
 @dataclass(frozen=True)

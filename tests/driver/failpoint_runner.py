@@ -107,6 +107,14 @@ def check(base: Path) -> str:
     return ""
 
 
+def copy(template: Path, place: Path) -> None:
+    """A copy of a node; what never changes of the hardware is only linked to."""
+    for name in ("plugin", "cdi", "hw/run"):
+        shutil.copytree(template / name, place / name)
+    for name in ("sys", "dev"):
+        (place / "hw" / name).symlink_to(template / "hw" / name)
+
+
 def run(base: Path) -> list[dict[str, Any]]:
     """All cases: every failpoint at its first, second, ... time until the scenario gets through."""
     template = base / "template"
@@ -120,7 +128,7 @@ def run(base: Path) -> list[dict[str, Any]]:
             while True:
                 number += 1
                 place = base / f"{name}-{point}-{number}"
-                shutil.copytree(template, place, symlinks=True)
+                copy(template, place)
 
                 def crash(
                     point: str = point, number: int = number, place: Path = place, run=scenario

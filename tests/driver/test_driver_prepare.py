@@ -172,6 +172,7 @@ def test_without_config_nothing_in_the_device_is_changed(rig: Rig) -> None:
 
 
 def test_config_of_a_missing_feature_names_it(rig: Rig) -> None:
+    Faults(rig.root).text(f"{BDF['gpu-0']}/gpu/features/mps", b"unsupported\n")
     with pytest.raises(ClaimError, match=r"MPS needs the feature mps, which gpu-0 \(NVIDIA A100 80GB PCIe\)"):
         rig.prepare(1, result("gpu-0"), configs=[config(gpu_config(sharing={"strategy": "MPS"}))])
     assert_nothing_left(rig, 1)
