@@ -46,7 +46,11 @@ class Client:
 
     def __init__(self, url: str, ca_file: Path, token: str) -> None:
         self._url = url.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": "drakit"}
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "User-Agent": "drakit",
+        }
         self._pool = urllib3.PoolManager(maxsize=32, ca_certs=str(ca_file), retries=False)
 
     def close(self) -> None:

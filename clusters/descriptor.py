@@ -69,12 +69,15 @@ class Rule:
 class Configs:
     """Example opaque parameters.
 
-    `valid` is accepted by every device; `unknown_field` differs from it by one misspelt key.
+    `valid` is accepted by every device; `unknown_field` differs from it by one misspelt key; `visible` puts
+    `visible_text` into the CDI edits of a device.
     """
 
     valid: Mapping[str, Any] | None = None
     unknown_field: Mapping[str, Any] | None = None
     unknown_field_name: str = ""
+    visible: Mapping[str, Any] | None = None
+    visible_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -209,14 +212,16 @@ def _rule(reader: Reader) -> Rule:
 
 def _configs(reader: Reader) -> Configs:
     child = reader.child("configs")
-    unknown = child.child("unknownField")
+    unknown, visible = child.child("unknownField"), child.child("visible")
     configs = Configs(
         valid=child.take("valid", dict) if child.has("valid") else None,
         unknown_field=unknown.take("parameters", dict, required=True) if child.has("unknownField") else None,
         unknown_field_name=unknown.take("field", str, required=True) if child.has("unknownField") else "",
+        visible=visible.take("parameters", dict, required=True) if child.has("visible") else None,
+        visible_text=visible.take("text", str, required=True) if child.has("visible") else "",
     )
-    if child.has("unknownField"):
-        unknown.end()
+    unknown.end()
+    visible.end()
     child.end()
     return configs
 

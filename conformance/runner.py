@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from conformance.events import Listener, RunFinished, RunStarted, RequirementFinished, RequirementStarted
+from conformance.events import Listener, RequirementFinished, RequirementStarted, RunFinished, RunStarted
 from conformance.model import Evidence, Failed, KnownGap, NotTestable, Requirement, Result, Verdict
 from conformance.planner import Plan
 

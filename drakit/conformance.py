@@ -8,7 +8,7 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -22,9 +22,9 @@ from clusters.embedded.cluster import EmbeddedCluster
 from clusters.interface import ClusterSpec
 from clusters.process import StartError
 from conformance import catalogue
-from conformance.contract.bench import GATE, ContractEnvironment
+from conformance.contract.environment import GATE, ContractEnvironment
 from conformance.events import Event, Note, RunFinished
-from conformance.model import Result
+from conformance.model import Requirement, Result
 from conformance.planner import Plan, SelectionError, Target, check_patterns, matches, plan
 from conformance.report import document, junit, terminal
 from conformance.runner import Runner
@@ -163,7 +163,7 @@ def _judge(
 
 
 def _run(
-    subject: Descriptor, spec: ClusterSpec, chosen: Plan, order: list[object], parallel: int
+    subject: Descriptor, spec: ClusterSpec, chosen: Plan, order: Sequence[Requirement], parallel: int
 ) -> tuple[tuple[Result, ...], float]:
     finished: list[RunFinished] = []
     progress = terminal.ProgressListener(Console(stderr=True))
@@ -177,7 +177,7 @@ def _run(
         listen(Note(f"{subject.name}: starting an embedded cluster (Kubernetes {spec.version})"))
         with EmbeddedCluster(spec) as cluster, ContractEnvironment(cluster, subject) as environment:
             runner = Runner(environment, catalogue.tests(), listen, parallel=parallel, gate=GATE)
-            runner.run(chosen, order)  # type: ignore[arg-type]
+            runner.run(chosen, order)
     finally:
         progress.close()
     return finished[0].results, finished[0].seconds

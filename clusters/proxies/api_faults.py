@@ -88,6 +88,9 @@ def answer(fault: Fault, info: RequestInfo, body: Any) -> ApiError:
         error.reason = fault.reason
     if fault.message:
         error.message = fault.message
+        if error.details and "causes" in error.details:
+            causes = [{**cause, "message": fault.message} for cause in error.details["causes"]]
+            error.details = {**error.details, "causes": causes}
     if fault.retry_after is not None:
         error.headers["Retry-After"] = str(fault.retry_after)
     return error

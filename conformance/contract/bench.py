@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from clusters.client import Client
 from clusters.descriptor import Descriptor
-from clusters.interface import Cluster, Node
+from clusters.embedded.kubelet.plugins import PluginError
+from clusters.interface import Node
 from clusters.process import DriverProcess
 from conformance.contract import plugin
 from conformance.contract.claims import RESOURCE_API, Allocated, Claim, ClaimFactory, Config, Device
 from conformance.contract.evidence import collect
 from conformance.contract.plugin import CallFailed, Info, Prepared
-from conformance.model import Evidence, Failed, Isolation, NotTestable, Requirement, check
+from conformance.contract.pools import complete, describe_slices, devices
+from conformance.model import Evidence, Failed, NotTestable, check
 
-GATE = "DRV-REG-01"
 NAMESPACE = "default"
-POLL_SECONDS = 0.05
+FIRST_POLL, LAST_POLL = 0.03, 0.4
 PUBLISH_SECONDS = 30.0
 T = TypeVar("T")
 
@@ -36,14 +35,15 @@ def poll(
 ) -> T:
     """The first truthy answer of `probe`. Raises Failed after `timeout` seconds, saying what was expected."""
     deadline = time.monotonic() + timeout
-    pause = threading.Event()
+    pause, interval = threading.Event(), FIRST_POLL
     while True:
         value = probe()
         if value:
             return value
         if time.monotonic() >= deadline:
             raise Failed(f"{expected} within {timeout:g} s", str(seen()))
-        pause.wait(POLL_SECONDS)
+        pause.wait(interval)
+        interval = min(LAST_POLL, interval * 1.5)
 
 
 class Bench:
@@ -59,16 +59,17 @@ class Bench:
         self.claims = ClaimFactory(client, NAMESPACE, descriptor.name, device_class)
         self.driver: DriverProcess | None = None
         self.shared = False
+        self.spoiled = False
         self.mark = time.monotonic()
         self._held: dict[str, Claim] = {}
 
     # Driver life cycle
 
     def start(self, *, wait: bool = True) -> None:
-        """Start the driver (again); by default wait until the kubelet has registered it."""
+        """Start the driver unless it runs; by default wait until the kubelet has registered it."""
         if self.driver is None:
             self.driver = self.node.run_driver(self.descriptor)
-        else:
+        elif not self.driver.running:
             self.driver.start()
         if wait:
             self.wait_registered()
@@ -85,7 +86,7 @@ class Bench:
         def probe() -> bool:
             if self.node.kubelet.is_registered(self.descriptor.name):
                 return True
-            self._check_alive()
+            self.check_alive()
             return False
 
         poll(
@@ -99,7 +100,7 @@ class Bench:
         """The driver's own registration socket, as soon as it exists."""
 
         def probe() -> Path | None:
-            self._check_alive()
+            self.check_alive()
             return next(
                 (
                     path
@@ -116,7 +117,8 @@ class Bench:
             self._sockets,
         )
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
+        """Raise Failed when the driver has ended."""
         if self.driver is not None and not self.driver.running:
             raise Failed("a running driver", f"it ended with exit code {self.driver.exit_code}")
 
@@ -142,14 +144,14 @@ class Bench:
 
         def probe() -> bool:
             nonlocal problem
-            self._check_alive()
+            self.check_alive()
             if not self.node.kubelet.is_registered(self.descriptor.name):
                 problem = self.node.kubelet.last_problem() or self._sockets()
                 return False
             try:
                 versions = plugin.get_info(self.registration_socket()).dra_versions
                 plugin.unprepare(self.endpoint(), versions[0], [])
-            except CallFailed as error:
+            except (CallFailed, Failed) as error:
                 problem = str(error)
                 return False
             return True
@@ -172,15 +174,15 @@ class Bench:
         """The slices, once every pool is complete and some device is there."""
 
         def probe() -> list[dict[str, Any]] | None:
-            self._check_alive()
+            self.check_alive()
             slices = self.slices()
-            return slices if _complete(slices) and _devices(slices) else None
+            return slices if complete(slices) and devices(slices) else None
 
         return poll(probe, timeout, "a complete pool with devices", lambda: describe_slices(self.slices()))
 
     def devices(self, count: int) -> list[Device]:
         """The first `count` published devices. Raises NotTestable when there are fewer."""
-        found = _devices(self.wait_published())
+        found = devices(self.wait_published())
         if len(found) < count:
             raise NotTestable(f"{count} devices are needed; the driver published {len(found)}")
         return found[:count]
@@ -219,7 +221,10 @@ class Bench:
 
     def endpoint(self) -> Path:
         """Where the kubelet calls the plugin (through the recording proxy)."""
-        return self.node.kubelet.endpoint(self.descriptor.name)
+        try:
+            return self.node.kubelet.endpoint(self.descriptor.name)
+        except PluginError as error:
+            raise Failed("a registered driver", str(error)) from None
 
     def call_prepare(self, *claims: Claim, version: str = "") -> dict[str, Prepared]:
         """Prepare as it is answered. Raises CallFailed when the RPC fails as a whole."""
@@ -297,135 +302,15 @@ class Bench:
         return collect(self, self.mark)
 
     def tidy(self) -> None:
-        """Unprepare and remove what the test left. Raises when the driver does not allow it."""
+        """Unprepare and remove what the test left. Raises Failed when the driver does not allow it."""
         for claim in list(self._held.values()):
             self.unprepare(claim)
         self.claims.delete_all()
 
+    def spoil(self) -> None:
+        """The test leaves traces: no other shall use this bench."""
+        self.spoiled = True
+
     def close(self) -> None:
         """Stop the driver and remove the node."""
         self.node.close()
-
-
-class ContractEnvironment:
-    """Benches for contract tests: running drivers are shared one after another, the rest get a node each."""
-
-    def __init__(self, cluster: Cluster, descriptor: Descriptor) -> None:
-        self._cluster = cluster
-        self._descriptor = descriptor
-        self._client = cluster.client("admin")
-        self._idle: queue.SimpleQueue[Bench] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._all: list[Bench] = []
-        self._registers = False
-        self._unregistered = ""
-
-    def __enter__(self) -> ContractEnvironment:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for bench in list(self._all):
-            self._discard(bench)
-
-    @contextlib.contextmanager
-    def bench(self, requirement: Requirement) -> Iterator[Bench]:
-        """A bench for one test: with a running driver for parallel ones, with a prepared node for the others."""
-        needs_registration = requirement.area != "registration"
-        if needs_registration:
-            self._require_registration()
-        bench = self._shared() if requirement.isolation is Isolation.PARALLEL else self._new()
-        bench.begin()
-        healthy = False
-        try:
-            if bench.shared and needs_registration:
-                bench.wait_registered()
-            yield bench
-            if bench.shared:
-                bench.tidy()
-                healthy = True
-        finally:
-            if healthy:
-                self._idle.put(bench)
-            else:
-                self._discard(bench)
-
-    def _require_registration(self) -> None:
-        """Find out once whether this driver registers at all; otherwise every test would wait for it in vain."""
-        with self._lock:
-            if self._registers:
-                return
-            if not self._unregistered:
-                bench = self._shared()
-                try:
-                    bench.wait_registered()
-                except Failed as failure:
-                    self._unregistered = f"the driver did not register: {failure.seen}"
-                    self._discard(bench)
-                else:
-                    self._registers = True
-                    self._idle.put(bench)
-            if self._unregistered:
-                raise NotTestable(self._unregistered)
-
-    def _shared(self) -> Bench:
-        try:
-            return self._idle.get_nowait()
-        except queue.Empty:
-            bench = self._new()
-        bench.shared = True
-        try:
-            bench.start(wait=False)
-        except BaseException:
-            self._discard(bench)
-            raise
-        return bench
-
-    def _new(self) -> Bench:
-        bench = Bench(self._cluster.add_node(), self._client, self._descriptor)
-        self._all.append(bench)
-        return bench
-
-    def _discard(self, bench: Bench) -> None:
-        if bench in self._all:
-            self._all.remove(bench)
-            bench.close()
-
-
-def _complete(slices: Sequence[dict[str, Any]]) -> bool:
-    pools: dict[str, list[dict[str, Any]]] = {}
-    for item in slices:
-        pools.setdefault(item["spec"]["pool"]["name"], []).append(item["spec"]["pool"])
-    return bool(pools) and all(
-        sum(pool["generation"] == max(other["generation"] for other in members) for pool in members)
-        == members[-1]["resourceSliceCount"]
-        for members in pools.values()
-    )
-
-
-def _devices(slices: Sequence[dict[str, Any]]) -> list[Device]:
-    ordered = sorted(slices, key=lambda item: (item["spec"]["pool"]["name"], item["metadata"]["name"]))
-    return [
-        Device(item["spec"]["pool"]["name"], device["name"])
-        for item in ordered
-        for device in item["spec"].get("devices") or []
-    ]
-
-
-def describe_slices(slices: Sequence[dict[str, Any]]) -> str:
-    """Slices in a few words."""
-    if not slices:
-        return "no slice"
-    return "; ".join(map(_describe_slice, slices))
-
-
-def _describe_slice(item: dict[str, Any]) -> str:
-    pool, devices = item["spec"]["pool"], item["spec"].get("devices") or []
-    return (
-        f"{item['metadata']['name']}: pool {pool['name']} generation {pool['generation']}, {len(devices)} devices, "
-        f"count {pool['resourceSliceCount']}"
-    )
-
-
-__all__ = ["GATE", "NAMESPACE", "PUBLISH_SECONDS", "Bench", "ContractEnvironment", "describe_slices", "poll"]

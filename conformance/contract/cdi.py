@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
 
 from conformance.catalogue import requirement
 from conformance.contract.bench import Bench
@@ -12,13 +12,13 @@ from conformance.model import Failed, check
 from node_api import cdi
 
 
-def _definitions(bench: Bench) -> dict[str, Any]:
-    """Every CDI id that a runtime could resolve now, with its content."""
-    return cdi.definitions(bench.node.paths.cdi)
+def definitions(bench: Bench) -> Mapping[str, cdi.Definition]:
+    """Every CDI id that a runtime could resolve now."""
+    return cdi.scan([bench.node.paths.cdi]).devices
 
 
-def _resolvable(bench: Bench, answer: Prepared) -> None:
-    known = _definitions(bench)
+def resolvable(bench: Bench, answer: Prepared) -> None:
+    known = definitions(bench)
     for device in answer.devices:
         for cdi_id in device.cdi_ids:
             check(
@@ -31,7 +31,7 @@ def _resolvable(bench: Bench, answer: Prepared) -> None:
 @requirement("DRV-CDI-01")
 def ids_resolvable(bench: Bench) -> None:
     answer = bench.prepare(bench.claim(*bench.devices(2)))
-    _resolvable(bench, answer)
+    resolvable(bench, answer)
 
 
 @requirement("DRV-CDI-02")
@@ -55,7 +55,7 @@ def ids_not_reused(bench: Bench) -> None:
     for _ in range(3):
         claim = bench.claim(device)
         answer = bench.prepare(claim)
-        known = _definitions(bench)
+        known = definitions(bench)
         for entry in answer.devices:
             for cdi_id in entry.cdi_ids:
                 content = json.dumps(known.get(cdi_id), sort_keys=True, default=str)

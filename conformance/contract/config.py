@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conformance.catalogue import requirement
 from conformance.contract.bench import Bench
+from conformance.contract.cdi import definitions
 from conformance.contract.claims import Allocated, Config
 from conformance.model import NotTestable, check
 
@@ -26,7 +27,7 @@ def _valid(bench: Bench) -> Mapping[str, Any]:
 
 
 def _bad(bench: Bench) -> Mapping[str, Any]:
-    """Parameters the driver must refuse wherever they apply, which makes their scope visible."""
+    """Parameters with a field that no driver knows."""
     return bench.descriptor.configs.unknown_field or {**_valid(bench), "drakitUnknownField": True}
 
 
@@ -58,24 +59,50 @@ def other_drivers_config(bench: Bench) -> None:
     bench.prepare(bench.claim(*bench.devices(1), configs=[Config(_GARBAGE, driver=_OTHER)]))
 
 
+def _visible(bench: Bench) -> tuple[Mapping[str, Any], str]:
+    configs = bench.descriptor.configs
+    if configs.visible is None:
+        raise NotTestable("the descriptor has no configs.visible")
+    return configs.visible, configs.visible_text
+
+
+def _shows(bench: Bench, results: Sequence[Allocated], config: Config) -> bool:
+    """Whether the configuration changed what the container would get."""
+    claim = bench.claims.create(results, [config])
+    answer = bench.prepare(claim)
+    known = definitions(bench)
+    edits = [
+        str(known[cdi_id].device) for device in answer.devices for cdi_id in device.cdi_ids if cdi_id in known
+    ]
+    bench.unprepare(claim)
+    return any(bench.descriptor.configs.visible_text in text for text in edits)
+
+
 @requirement("DRV-CFG-05")
 def other_request(bench: Bench) -> None:
+    parameters, text = _visible(bench)
     first, second = bench.devices(2)
-    bad = Config(_bad(bench), requests=("second",))
-    bench.prepare(bench.claims.create([Allocated(first, "first")], [bad]))
-    bench.refuse(
-        bench.claims.create([Allocated(second, "second")], [bad]),
-        "a wrong configuration applies to its request",
+    own, other = Allocated(first, "first"), Allocated(second, "second", driver=_OTHER)
+    check(
+        _shows(bench, [own, other], Config(parameters)),
+        f"{text} in the CDI edits with a configuration for all",
+        "none",
     )
+    hits = _shows(bench, [own, other], Config(parameters, requests=("first",)))
+    check(hits, f"{text} in the CDI edits with a configuration for the device's request", "none")
+    misses = _shows(bench, [own, other], Config(parameters, requests=("second",)))
+    check(not misses, f"no {text} in the CDI edits with a configuration for another request", "it is there")
 
 
 @requirement("DRV-CFG-06")
 def sub_request(bench: Bench) -> None:
+    parameters, text = _visible(bench)
     (device,) = bench.devices(1)
-
-    def scoped(*requests: str) -> Any:
-        return bench.claims.create([Allocated(device, "gpu/large")], [Config(_bad(bench), requests=requests)])
-
-    bench.refuse(scoped("gpu"), "a wrong configuration for gpu applies to gpu/large")
-    bench.refuse(scoped("gpu/large"), "a wrong configuration for gpu/large applies to it")
-    bench.prepare(scoped("gpu/not-large"))
+    for requests, expected in ((("gpu",), True), (("gpu/large",), True), (("gpu/not-large",), False)):
+        seen = _shows(bench, [Allocated(device, "gpu/large")], Config(parameters, requests=requests))
+        wanted = f"{text if expected else f'no {text}'} in the CDI edits of gpu/large"
+        check(
+            seen == expected,
+            f"{wanted} with a configuration for {requests[0]}",
+            "it is there" if seen else "none",
+        )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from conformance.catalogue import requirement
-from conformance.contract.bench import Bench, describe_slices, poll
+from conformance.contract.bench import Bench, poll
+from conformance.contract.pools import describe_slices
 from conformance.model import check
 
 
 def _stopped(bench: Bench) -> int | None:
+    bench.spoil()
     bench.start()
     bench.wait_published()
     return bench.process.stop()
@@ -33,6 +35,7 @@ def socket_removed(bench: Bench) -> None:
 
 @requirement("DRV-LIFE-03")
 def slices_stay(bench: Bench) -> None:
+    bench.spoil()
     bench.start()
     before = bench.wait_published()
     bench.process.stop()

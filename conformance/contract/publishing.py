@@ -7,7 +7,7 @@ import threading
 
 from conformance.catalogue import requirement
 from conformance.contract.bench import Bench, poll
-from conformance.contract.slices import _returns, content
+from conformance.contract.slices import content, returns
 from conformance.model import check
 
 _WRITES = ("create", "update", "patch")
@@ -90,7 +90,7 @@ def expired_watch(bench: Bench) -> None:
     # While the fault lasts every watch ends; the slices go at a moment when nobody watches.
     with bench.api_proxy.fault(resource="resourceslices", watch="expire", times=2):
         bench.delete_slices()
-    _returns(bench, wanted)
+    returns(bench, wanted)
 
 
 @requirement("DRV-PUB-07")

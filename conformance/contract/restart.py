@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conformance.catalogue import requirement
 from conformance.contract.bench import Bench, poll
-from conformance.contract.cdi import _resolvable
+from conformance.contract.cdi import resolvable
 from conformance.model import NotTestable, check
 
 
@@ -62,7 +62,7 @@ def same_answer_after_restart(bench: Bench) -> None:
     _restart(bench)
     again = bench.prepare(claim)
     check(first == again, f"Prepare after a restart answers {first}", again)
-    _resolvable(bench, again)
+    resolvable(bench, again)
 
 
 def _empty_cdi(bench: Bench) -> None:
@@ -82,7 +82,7 @@ def cdi_emptied_then_prepare(bench: Bench) -> None:
     bench.wait_answering()
     again = bench.prepare(claim)
     check(first == again, f"Prepare after a restart answers {first}", again)
-    _resolvable(bench, again)
+    resolvable(bench, again)
 
 
 @requirement("DRV-RST-05")
@@ -94,7 +94,7 @@ def cdi_emptied_then_start(bench: Bench) -> None:
     _empty_cdi(bench)
     bench.start(wait=False)
     bench.wait_answering()
-    _resolvable(bench, answer)
+    resolvable(bench, answer)
 
 
 def _damage(bench: Bench, damaged: dict[Path, bytes]) -> None:
@@ -107,6 +107,7 @@ def _damage(bench: Bench, damaged: dict[Path, bytes]) -> None:
 
 @requirement("DRV-RST-06")
 def damaged_state(bench: Bench) -> None:
+    bench.spoil()
     bench.start()
     held, free = bench.devices(2)
     bench.prepare(bench.claim(held))
@@ -131,6 +132,7 @@ def damaged_state(bench: Bench) -> None:
 
 @requirement("DRV-RST-07")
 def empty_state(bench: Bench) -> None:
+    bench.spoil()
     bench.start()
     held, free = bench.devices(2)
     bench.prepare(bench.claim(held))
@@ -141,6 +143,7 @@ def empty_state(bench: Bench) -> None:
 
 @requirement("DRV-RST-08")
 def vanished_device(bench: Bench) -> None:
+    bench.spoil()
     bench.start()
     vanishing, staying = bench.devices(2)
     lost, kept = bench.claim(vanishing), bench.claim(staying)

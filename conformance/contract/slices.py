@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from conformance.catalogue import requirement
-from conformance.contract.bench import Bench, describe_slices, poll
+from conformance.contract.bench import Bench, poll
 from conformance.contract.claims import RESOURCE_API
+from conformance.contract.pools import describe_slices
 from conformance.model import check
 
 _QUIET_SECONDS = 20.0
@@ -79,7 +80,7 @@ def restart(bench: Bench) -> None:
     _stays(bench, before, _EMPTY_SECONDS)
 
 
-def _stays(bench: Bench, before: Sequence[Mapping[str, Any]], seconds: float) -> None:
+def _stays(bench: Bench, before: Sequence[dict[str, Any]], seconds: float) -> None:
     """Watch the slices for a time: none may be written."""
     versions = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in before}
     threading.Event().wait(seconds)
@@ -106,10 +107,10 @@ def deleted_slices_return(bench: Bench) -> None:
     bench.start()
     wanted = content(bench.wait_published())
     bench.delete_slices()
-    _returns(bench, wanted)
+    returns(bench, wanted)
 
 
-def _returns(bench: Bench, wanted: Sequence[Any]) -> None:
+def returns(bench: Bench, wanted: Sequence[Any]) -> None:
     poll(
         lambda: content(bench.slices()) == wanted,
         bench.descriptor.slice_repair_seconds,
@@ -126,7 +127,7 @@ def edited_slice_is_repaired(bench: Bench) -> None:
     victim = next(item for item in slices if item["spec"].get("devices"))
     victim["spec"]["devices"].pop()
     bench.client.update(RESOURCE_API, "resourceslices", victim)
-    _returns(bench, wanted)
+    returns(bench, wanted)
 
 
 @requirement("DRV-SLC-08")
@@ -184,7 +185,7 @@ def quiet_without_change(bench: Bench) -> None:
 
 @requirement("DRV-SLC-12")
 def standard_attributes(bench: Bench) -> None:
-    forms = {
+    forms: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
         f"{_STANDARD}pciBusID": lambda value: _BDF.match(value.get("string", "")),
         f"{_STANDARD}pcieRoot": lambda value: _PCIE_ROOT.match(value.get("string", "")),
         f"{_STANDARD}numaNode": lambda value: (

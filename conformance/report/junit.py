@@ -26,10 +26,12 @@ def build(context: Context, results: Sequence[Result]) -> str:
         suite = ET.SubElement(
             root,
             "testsuite",
-            name=area,
-            timestamp=context.started,
-            time=f"{sum(result.seconds for result in members):.3f}",
-            **_counts(members),
+            {
+                "name": area,
+                "timestamp": context.started,
+                "time": f"{sum(result.seconds for result in members):.3f}",
+                **_counts(members),
+            },
         )
         properties = ET.SubElement(suite, "properties")
         for name, value in (

@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from conformance.events import Event, Note, RunFinished, RunStarted, RequirementFinished, RequirementStarted
+from conformance.events import Event, Note, RequirementFinished, RequirementStarted, RunFinished, RunStarted
 from conformance.model import Level, Requirement, Result, Verdict
 from conformance.report.document import Context, reproduce
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from conformance.events import RunStarted, RequirementFinished, RequirementStarted
+from conformance.events import RequirementFinished, RequirementStarted, RunStarted
 from conformance.model import Evidence, Level, Requirement, Result, Verdict
 from conformance.report import document, junit, terminal
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conformance.events import Event, RunFinished, RunStarted, RequirementFinished
+from conformance.events import Event, RequirementFinished, RunFinished, RunStarted
 from conformance.model import (
     Evidence,
     Failed,

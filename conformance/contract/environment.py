@@ -1,0 +1,120 @@
+"""Benches for contract tests: running drivers are shared one test after another, the rest get a node of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+
+from clusters.descriptor import Descriptor
+from clusters.interface import Cluster
+from conformance.contract.bench import Bench
+from conformance.model import Failed, Isolation, NotTestable, Requirement
+
+GATE = "DRV-REG-01"
+"""The requirement without which no other can be tested."""
+SHARED_DRIVERS = 3
+"""Starting a driver costs more than most tests: few are shared by many."""
+
+
+class ContractEnvironment:
+    """Benches for contract tests: running drivers are shared one after another, the rest get a node each."""
+
+    def __init__(self, cluster: Cluster, descriptor: Descriptor) -> None:
+        self._cluster = cluster
+        self._descriptor = descriptor
+        self._client = cluster.client("admin")
+        self._idle: queue.SimpleQueue[Bench] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._all: list[Bench] = []
+        self._sharing = threading.Semaphore(SHARED_DRIVERS)
+        self._registers = False
+        self._unregistered = ""
+
+    def __enter__(self) -> ContractEnvironment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for bench in list(self._all):
+            self._discard(bench)
+
+    @contextlib.contextmanager
+    def bench(self, requirement: Requirement) -> Iterator[Bench]:
+        """A bench for one test: with a running driver for parallel ones, with a prepared node for the others."""
+        needs_registration = requirement.area != "registration"
+        if needs_registration:
+            self._require_registration()
+        bench = self._new() if requirement.isolation is Isolation.EXCLUSIVE else self._shared()
+        bench.begin()
+        healthy = False
+        try:
+            if bench.shared and needs_registration:
+                bench.wait_registered()
+            yield bench
+            if requirement.isolation is Isolation.PARALLEL:
+                bench.check_alive()
+            if bench.shared and bench.process.running and not bench.spoiled:
+                bench.tidy()
+                healthy = True
+        finally:
+            if healthy:
+                self._give_back(bench)
+            else:
+                self._discard(bench)
+
+    def _require_registration(self) -> None:
+        """Find out once whether this driver registers at all; otherwise every test would wait for it in vain."""
+        with self._lock:
+            if self._registers:
+                return
+            if not self._unregistered:
+                bench = self._shared()
+                try:
+                    bench.wait_registered()
+                except Failed as failure:
+                    self._unregistered = f"the driver did not register: {failure.seen}"
+                    self._discard(bench)
+                else:
+                    self._registers = True
+                    self._give_back(bench)
+            if self._unregistered:
+                raise NotTestable(self._unregistered)
+
+    def _shared(self) -> Bench:
+        """A bench with a running driver: one that is free, else a new one as long as there are few."""
+        self._sharing.acquire()
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            try:
+                bench = self._new()
+            except BaseException:
+                self._sharing.release()
+                raise
+        bench.shared = True
+        try:
+            bench.start(wait=False)
+        except BaseException:
+            self._discard(bench)
+            raise
+        return bench
+
+    def _give_back(self, bench: Bench) -> None:
+        self._idle.put(bench)
+        self._sharing.release()
+
+    def _new(self) -> Bench:
+        bench = Bench(self._cluster.add_node(), self._client, self._descriptor)
+        self._all.append(bench)
+        return bench
+
+    def _discard(self, bench: Bench) -> None:
+        with contextlib.suppress(ValueError):
+            self._all.remove(bench)
+            if bench.shared:
+                self._sharing.release()
+            bench.close()
