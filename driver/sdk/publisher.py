@@ -207,7 +207,7 @@ class Publisher:
 
 _HINTS: Final[Mapping[int, str]] = {
     401: " (is the token of the kubeconfig valid?)",
-    403: " (needed: get, list, watch, create, update, patch, delete on resourceslices; get on nodes)",
+    403: " (needed: list, watch, create, update, delete on resourceslices; get on nodes)",
     404: " (does the Node exist, and does the cluster serve resource.k8s.io/v1?)",
 }
 
