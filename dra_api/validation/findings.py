@@ -74,9 +74,9 @@ class Findings:
         """A value occurs twice."""
         self.add(FieldError("Duplicate", path, "", value), declared=declared)
 
-    def not_found(self, path: str, value: Any) -> None:
+    def not_found(self, path: str, value: Any, detail: str = "") -> None:
         """A value names something that does not exist."""
-        self.add(FieldError("NotFound", path, "", value))
+        self.add(FieldError("NotFound", path, detail, value))
 
     def longer(self, path: str, limit: int, unit: str = "bytes", *, declared: bool = False) -> None:
         """A value is longer than allowed."""
