@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"os"
@@ -20,33 +21,51 @@ type preparedDevice struct {
 	Mode    string `json:"mode,omitempty"`
 }
 
+// checkpoint is the file: the claims with a checksum of their text, so that damage is seen which leaves valid JSON.
+type checkpoint struct {
+	Version  int             `json:"version"`
+	Checksum uint32          `json:"checksum"`
+	Claims   json.RawMessage `json:"claims"`
+}
+
 // state is what survives a restart: the claims that are prepared.
 type state struct {
-	path    string
-	Version int                            `json:"version"`
-	Claims  map[types.UID][]preparedDevice `json:"claims"`
+	path   string
+	Claims map[types.UID][]preparedDevice
 }
 
 // openState reads the checkpoint. A damaged one is set aside: a driver that does not start helps nobody.
 func openState(path string) (*state, error) {
-	empty := &state{path: path, Version: stateVersion, Claims: map[types.UID][]preparedDevice{}}
+	found := &state{path: path, Claims: map[types.UID][]preparedDevice{}}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return empty, nil
+		return found, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	found := state{path: path}
-	err = json.Unmarshal(text, &found)
-	if err == nil && (found.Version != stateVersion || found.Claims == nil) {
-		err = fmt.Errorf("version %d, known is %d", found.Version, stateVersion)
-	}
-	if err != nil {
+	if claims, err := parse(text); err == nil {
+		found.Claims = claims
+		return found, nil
+	} else {
 		klog.ErrorS(err, "Checkpoint is damaged, starting without it", "path", path, "kept", path+".damaged")
-		return empty, os.Rename(path, path+".damaged")
 	}
-	return &found, nil
+	return found, os.Rename(path, path+".damaged")
+}
+
+func parse(text []byte) (map[types.UID][]preparedDevice, error) {
+	var file checkpoint
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, err
+	}
+	if file.Version != stateVersion {
+		return nil, fmt.Errorf("version %d, known is %d", file.Version, stateVersion)
+	}
+	if sum := crc32.ChecksumIEEE(file.Claims); sum != file.Checksum {
+		return nil, fmt.Errorf("checksum %d, the claims have %d", file.Checksum, sum)
+	}
+	claims := map[types.UID][]preparedDevice{}
+	return claims, json.Unmarshal(file.Claims, &claims)
 }
 
 func (s *state) holder(device string) (types.UID, bool) {
@@ -77,7 +96,12 @@ func (s *state) remove(claim types.UID) error {
 
 // save makes the claims durable first and current then.
 func (s *state) save(claims map[types.UID][]preparedDevice) error {
-	if err := writeFile(s.path, state{Version: stateVersion, Claims: claims}); err != nil {
+	text, err := json.Marshal(claims)
+	if err != nil {
+		return err
+	}
+	file := checkpoint{Version: stateVersion, Checksum: crc32.ChecksumIEEE(text), Claims: text}
+	if err := writeFile(s.path, file); err != nil {
 		return err
 	}
 	s.Claims = claims

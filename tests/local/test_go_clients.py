@@ -6,6 +6,7 @@ import base64
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,3 +75,34 @@ def test_client_go(client_tests: Path, kubeconfig: Path, name: str) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"--- PASS: {name}" in done.stdout
+
+
+def test_driver_on_upstreams_helper_passes_the_contract(tmp_path: Path) -> None:
+    """A driver written by others' rules gets no false alarm."""
+    folder = TESTS / "godriver"
+    go("build", "-o", "build/godriver", ".", folder=folder)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "drakit",
+            "conformance",
+            str(folder / "driver.yaml"),
+            "--report",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_driver_says_what_is_missing(tmp_path: Path) -> None:
+    binary = tmp_path / "godriver"
+    go("build", "-o", str(binary), ".", folder=TESTS / "godriver")
+    done = subprocess.run(
+        [str(binary), "--driver-name=d.example.com"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "is missing" in done.stderr
