@@ -10,6 +10,11 @@ def test_every_requirement_has_a_test_and_every_test_a_requirement() -> None:
     assert set(catalogue.tests()) == set(catalogue.requirements())
 
 
+def test_every_file_of_records_belongs_to_an_area() -> None:
+    for suite, areas in catalogue.SUITES.items():
+        assert {path.stem for path in (catalogue.ROOT / suite).glob("*.yaml")} == set(areas)
+
+
 def test_ids_follow_subject_area_number() -> None:
     for requirement_id in catalogue.requirements():
         assert re.fullmatch(r"[A-Z]{3}-[A-Z]{2,5}-\d{2}", requirement_id)
@@ -31,3 +36,9 @@ def test_hooks_named_by_requirements_exist_in_descriptors() -> None:
 
     for requirement in catalogue.requirements().values():
         assert set(requirement.hooks) <= set(HOOKS), requirement.id
+
+
+def test_the_reference_page_is_current() -> None:
+    from tools import reference
+
+    assert reference.TARGET.read_text(encoding="utf-8") == reference.render(), "run python -m tools.reference"

@@ -1,0 +1,59 @@
+"""Writes docs/requirements.md from the catalogue: `python -m tools.reference` (`--check` only compares)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from conformance import catalogue
+from conformance.model import Requirement
+
+TARGET = Path(__file__).parents[1] / "docs" / "requirements.md"
+_HEAD = """# Requirements
+
+Catalogue {version}: {count} requirements. Written by `python -m tools.reference`; do not edit.
+
+An id is never renamed or reused. MUSTs decide the exit code, SHOULDs and MAYs are reported. A requirement with a
+capability is asked of drivers that declare it; one with hooks needs these in the descriptor.
+"""
+
+
+def render() -> str:
+    """The page."""
+    everything = list(catalogue.requirements().values())
+    parts = [_HEAD.format(version=catalogue.version(), count=len(everything))]
+    for area in dict.fromkeys(requirement.area for requirement in everything):
+        parts.append(
+            f"\n## {area.capitalize()}\n\n| id | level | requirement | asked of | source |\n| --- | --- | --- | --- | --- |\n"
+        )
+        parts += [_row(requirement) for requirement in everything if requirement.area == area]
+    return "".join(parts)
+
+
+def _row(requirement: Requirement) -> str:
+    asked = [f"capability {requirement.capability}"] if requirement.capability else []
+    asked += [f"hook {hook}" for hook in requirement.hooks]
+    cells = (
+        requirement.id,
+        str(requirement.level),
+        requirement.rule,
+        ", ".join(asked) or "every driver",
+        ", ".join(requirement.source),
+    )
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def main() -> int:
+    """Write or compare."""
+    text = render()
+    if "--check" not in sys.argv[1:]:
+        TARGET.write_text(text, encoding="utf-8")
+        return 0
+    if TARGET.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{TARGET.name} is not current; run python -m tools.reference\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
