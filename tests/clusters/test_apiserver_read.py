@@ -310,3 +310,8 @@ def test_partial_metadata_lists(http: Http) -> None:
 
 def test_unknown_query_parameters_are_ignored(http: Http) -> None:
     assert http.get(f"{ALL}?timeout=32s&foo=bar").code == 200
+
+
+def test_long_selectors(http: Http) -> None:
+    names = ",".join(f"name-{number}" for number in range(3000))
+    assert http.get(f"{ALL}?labelSelector=space%20in%20({names})").json["items"] == []

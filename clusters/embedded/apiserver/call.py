@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
@@ -24,8 +23,6 @@ from clusters.embedded.apiserver.storage import Object, Store
 from clusters.embedded.apiserver.strategies.base import Write
 from clusters.request_info import RequestInfo
 from dra_api.schema import GVK
-
-MAX_NAME_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,6 @@ class Reply:
     kind: str = "object"
     """`object`, `list` or `status`: what transformations may be asked for."""
     served: Served | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def gvk_of(served: Served) -> GVK:

@@ -73,7 +73,8 @@ class ListOptions:
     fields: tuple[FieldRequirement, ...] = field(default=())
 
 
-def _truth(text: str) -> bool:
+def truth(text: str) -> bool:
+    """A boolean query option: anything but false, 0 and nothing."""
     return text.lower() not in ("", "false", "0", "f")
 
 
@@ -131,7 +132,7 @@ def write_options(
         dry_run=check_dry_run(dry_run, kind),
         field_manager=manager or default_manager(user_agent),
         field_validation=validation,
-        force=force is not None and _truth(force),
+        force=force is not None and truth(force),
     )
 
 
@@ -141,7 +142,7 @@ def delete_options_of_query(query: Mapping[str, str], dry_run: list[str]) -> Del
     return _checked(
         DeleteOptions(
             grace=_number(query, "gracePeriodSeconds"),
-            orphan_dependents=None if orphan is None else _truth(orphan),
+            orphan_dependents=None if orphan is None else truth(orphan),
             policy=query.get("propagationPolicy") or None,
             dry_run=check_dry_run(dry_run, "DeleteOptions"),
         )
@@ -222,8 +223,8 @@ def list_options(query: Mapping[str, str], *, watch: bool) -> ListOptions:
         limit=max(_number(query, "limit") or 0, 0),
         continue_token=query.get("continue", ""),
         timeout=timeout if timeout else None,
-        bookmarks=_truth(query.get("allowWatchBookmarks", "")),
-        send_initial_events=None if initial is None else _truth(initial),
+        bookmarks=truth(query.get("allowWatchBookmarks", "")),
+        send_initial_events=None if initial is None else truth(initial),
     )
     errors = _list_errors(options, watch=watch)
     if errors:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from clusters.embedded.apiserver.status import ApiError, bad_request
+from clusters.embedded.apiserver.status import bad_request
 from clusters.embedded.apiserver.storage import ResourceKey
 
 Getter = Callable[[Mapping[str, Any]], str]
@@ -114,15 +114,3 @@ class Served(NamedTuple):
     def api_version(self) -> str:
         """`v1` or `resource.k8s.io/v1`."""
         return f"{self.resource.group}/{self.version}" if self.resource.group else self.version
-
-
-def conflict_of(served: Served, name: str, why: str) -> ApiError:
-    """409 Conflict for an object of a resource."""
-    resource = served.resource
-    details: dict[str, Any] = {"name": name}
-    if resource.group:
-        details["group"] = resource.group
-    details["kind"] = resource.plural
-    return ApiError(
-        409, "Conflict", f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}', details
-    )

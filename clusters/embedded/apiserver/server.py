@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from clusters import request_info
-from clusters.embedded.apiserver import bootstrap, codec, negotiation, routes, tls
+from clusters.embedded.apiserver import bootstrap, codec, negotiation, options, routes, tls
 from clusters.embedded.apiserver.admission.chain import Chain
 from clusters.embedded.apiserver.admission.plugin import Context
 from clusters.embedded.apiserver.auth import authorizer as authorization
@@ -45,6 +45,8 @@ _LOG: Final = logging.getLogger(__name__)
 _COMPRESS_FROM: Final = 128 * 1024
 _PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 _STOP_SECONDS: Final = 2.0
+# Selectors in URLs and signed tokens exceed the 8 KiB that aiohttp allows by default.
+_HEADER_LIMIT: Final = 1024 * 1024
 _NO_BODY: Final = ("GET", "HEAD")
 
 
@@ -119,7 +121,14 @@ class ApiServer:
 
     async def start(self) -> None:
         """Listen. Raises ListenError when the address cannot be had."""
-        http = web.Server(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=3600.0)
+        http = web.Server(
+            self._handle,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=3600.0,
+            max_line_size=_HEADER_LIMIT,
+            max_field_size=_HEADER_LIMIT,
+        )
         context = self.state.certificates.server_context()
         host = self._config.host
         loop = asyncio.get_running_loop()
@@ -250,7 +259,7 @@ class ApiServer:
     @staticmethod
     def _pretty(request: web.BaseRequest) -> bool:
         if "pretty" in request.query:
-            return request_info_truthy(request.query["pretty"])
+            return options.truth(request.query["pretty"])
         return request.headers.get("User-Agent", "").startswith(_PRETTY_AGENTS)
 
     @staticmethod
@@ -291,11 +300,6 @@ class ApiServer:
         if error.headers.get("Connection") == "close":
             response.force_close()
         return response
-
-
-def request_info_truthy(text: str) -> bool:
-    """A boolean query option."""
-    return text.lower() not in ("", "0", "false", "f")
 
 
 def _escaped(text: str) -> str:

@@ -36,7 +36,6 @@ _EVENTS_ALWAYS: dict[str, Any] = {
     "deprecatedLastTimestamp": None,
     "eventTime": None,
 }
-_CORE_EMPTY_OMITTED = ("message",)
 _EVENTS_EMPTY_OMITTED = ("note", "reportingController", "reportingInstance", "deprecatedCount", "regarding")
 
 

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from clusters.embedded.apiserver.admission.request import Request
 from clusters.embedded.apiserver.auth import escalation
-from clusters.embedded.apiserver.call import MAX_NAME_ATTEMPTS, Call, gvk_of, moment
+from clusters.embedded.apiserver.call import Call, gvk_of, moment
 from clusters.embedded.apiserver.options import WriteOptions
 from clusters.embedded.apiserver.patching import manager
 from clusters.embedded.apiserver.patching.reset import reset_fields
-from clusters.embedded.apiserver.resources import Served, conflict_of
-from clusters.embedded.apiserver.status import ApiError, bad_request, invalid, not_found
+from clusters.embedded.apiserver.resources import Served
+from clusters.embedded.apiserver.status import ApiError, bad_request, conflict, invalid, not_found
 from clusters.embedded.apiserver.storage import ExistsError, Object
 from clusters.embedded.apiserver.strategies.base import Strategy, Write, copied, restore
-from clusters.embedded.apiserver.strategies.core import NamespaceFinalize
+from clusters.embedded.apiserver.strategies.core import prepare_finalize
 from clusters.embedded.apiserver.strategies.table import strategy_of
 from clusters.embedded.apiserver.times import timestamp
 from clusters.embedded.apiserver.views import from_storage, to_storage
@@ -30,6 +30,7 @@ from dra_api.errors import FieldError
 from dra_api.validation.metadata import validate_object_meta, validate_object_meta_update
 
 _SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_MAX_NAME_ATTEMPTS: Final = 8
 _SUFFIX_LENGTH: Final = 5
 _PREFIX_LENGTH: Final = 58
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -167,7 +168,7 @@ def create(
     new = request.object if request.object is not None else new
     _escalation(call, served, new, None)
     generate = not new["metadata"].get("name") and new["metadata"].get("generateName")
-    for attempt in range(MAX_NAME_ATTEMPTS):
+    for attempt in range(_MAX_NAME_ATTEMPTS):
         candidate = copied(new) if generate else new
         if generate:
             candidate["metadata"]["name"] = _generated(new["metadata"]["generateName"])
@@ -175,7 +176,7 @@ def create(
             return _store_new(call, served, strategy, candidate, request, write, options)
         except ExistsError:
             name = candidate["metadata"]["name"]
-            if not generate or attempt == MAX_NAME_ATTEMPTS - 1:
+            if not generate or attempt == _MAX_NAME_ATTEMPTS - 1:
                 raise _already_exists(served, name, generated=bool(generate)) from None
     raise AssertionError("the loop above returns or raises")
 
@@ -206,8 +207,9 @@ def _store_new(
 ) -> Object:
     resource = served.resource
     strategy.prepare_create(new, write)
-    errors = validate_object_meta(new, resource.namespaced, strategy.name_rule)
-    errors += strategy.validate_create(new, write)
+    errors = strategy.validate_create(new, write)
+    if not strategy.validates_metadata:
+        errors = [*validate_object_meta(new, resource.namespaced, strategy.name_rule), *errors]
     name = new["metadata"].get("name", "")
     if errors:
         raise _invalid(served, name, errors)
@@ -251,8 +253,9 @@ def update(
     check_namespace(served, new, namespace)
     _check_revision(served, new, old, name)
     if check_uid and new["metadata"].get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-        raise conflict_of(
-            served,
+        raise conflict(
+            resource.plural,
+            resource.group,
             name,
             f"Precondition failed: UID in precondition: {new['metadata']['uid']}, "
             f"UID in object meta: {old['metadata']['uid']}",
@@ -283,7 +286,7 @@ def _check_revision(served: Served, new: Object, old: Object, name: str) -> None
         raise ApiError(500, "", f'strconv.ParseUint: parsing "{revision}": invalid syntax')
     elif revision != old["metadata"]["resourceVersion"]:
         why = "the object has been modified; please apply your changes to the latest version and try again"
-        raise conflict_of(served, name, why)
+        raise conflict(served.resource.plural, served.resource.group, name, why)
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
 
 
@@ -309,11 +312,13 @@ def _prepared(
         strategy.prepare_status(new, old, write)
         errors = strategy.validate_status(new, old, write)
     elif subresource == "finalize":
-        NamespaceFinalize.prepare(new, old)
+        prepare_finalize(new, old)
         errors = []
     else:
         strategy.prepare_update(new, old, write)
         errors = strategy.validate_update(new, old, write)
+    if strategy.validates_metadata:
+        return errors
     own = validate_object_meta(new, served.resource.namespaced, strategy.name_rule)
     return [*own, *validate_object_meta_update(new, old), *errors]
 

@@ -22,8 +22,8 @@ from clusters.embedded.apiserver.patching.merge_patch import merge_patch
 from clusters.embedded.apiserver.patching.reset import reset_fields
 from clusters.embedded.apiserver.patching.shapes import shape_of
 from clusters.embedded.apiserver.patching.strategic import strategic_merge
-from clusters.embedded.apiserver.resources import Served, conflict_of
-from clusters.embedded.apiserver.status import ApiError, bad_request
+from clusters.embedded.apiserver.resources import Served
+from clusters.embedded.apiserver.status import ApiError, bad_request, conflict
 from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.views import from_storage
 from dra_api import conversion, decode
@@ -58,9 +58,7 @@ def check_name(obj: Object, name: str) -> None:
     given = obj["metadata"].get("name", "")
     if not given:
         raise bad_request(
-            f"the name of the object ({given} based on URL) was undeterminable: name must be provided".replace(
-                "( based", f"({name} based"
-            )
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )
     if given != name:
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
@@ -176,6 +174,6 @@ def _apply(call: Call, served: Served, chosen: WriteOptions) -> Reply:
     uid = (metadata or {}).get("uid")
     if uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        raise conflict_of(served, info.name, why)
+        raise conflict(resource.plural, resource.group, info.name, why)
     stored = writer.create(call, served, compute(None), chosen, managed=False, ignore_revision=True)
     return Reply(from_storage(stored, served), 201, served=served)

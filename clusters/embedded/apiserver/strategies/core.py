@@ -7,7 +7,14 @@ import binascii
 from typing import Any, Final
 
 from clusters.embedded.apiserver.storage import Object
-from clusters.embedded.apiserver.strategies.base import Strategy, Write, copied, keep_status, restore
+from clusters.embedded.apiserver.strategies.base import (
+    STATUS_METADATA,
+    Strategy,
+    Write,
+    copied,
+    keep_status,
+    restore,
+)
 from dra_api.errors import FieldError
 from dra_api.validation import names
 
@@ -159,21 +166,10 @@ class SecretStrategy(ConfigMapStrategy):
         return errors
 
 
-class ServiceAccountStrategy(Strategy):
-    """ServiceAccounts have no rules of their own here."""
-
-    def prepare_update(self, new: Object, old: Object, write: Write) -> None:
-        """The list of secrets is cleaned by nobody; a client may change all."""
-
-
-class NamespaceFinalize:
-    """What PUT namespaces/NAME/finalize changes: the spec's finalizers alone."""
-
-    @staticmethod
-    def prepare(new: Object, old: Object) -> None:
-        """Keep everything but spec.finalizers."""
-        finalizers = (new.get("spec") or {}).get("finalizers")
-        keep_status(new, old)
-        new["spec"] = {"finalizers": finalizers} if finalizers else {}
-        for name in ("labels", "annotations", "ownerReferences", "finalizers"):
-            restore(new["metadata"], old["metadata"], name)
+def prepare_finalize(new: Object, old: Object) -> None:
+    """PUT namespaces/NAME/finalize changes the finalizers of the spec, nothing else."""
+    finalizers = (new.get("spec") or {}).get("finalizers")
+    keep_status(new, old)
+    new["spec"] = {"finalizers": finalizers} if finalizers else {}
+    for name in STATUS_METADATA:
+        restore(new["metadata"], old["metadata"], name)

@@ -17,7 +17,7 @@ _TABLE: Final[dict[tuple[str, str], Strategy]] = {
     ("", "namespaces"): core.NamespaceStrategy(),
     ("", "configmaps"): core.ConfigMapStrategy(),
     ("", "secrets"): core.SecretStrategy(),
-    ("", "serviceaccounts"): core.ServiceAccountStrategy(),
+    ("", "serviceaccounts"): Strategy(),
     ("", "pods"): PodStrategy(),
     ("", "events"): objects.EventStrategy(strict=False),
     ("events.k8s.io", "events"): objects.EventStrategy(strict=True),
