@@ -11,6 +11,7 @@ import pytest
 from clusters.embedded.apiserver.patching import PatchError, apply, reset_fields, restore_times, update_fields
 from clusters.embedded.apiserver.patching.fields import FieldSet
 from dra_api.conversion import convert
+from dra_api.decode import decode_object
 from dra_api.schema import GVK
 
 CONFIG_MAP = GVK("", "v1", "ConfigMap")
@@ -26,7 +27,9 @@ def config_map(**data: str) -> dict[str, Any]:
 
 
 def stored(obj: dict[str, Any]) -> dict[str, Any]:
-    return {**obj, "metadata": {**obj["metadata"], "uid": "u"}}
+    """The object in canonical form, with a uid."""
+    found = {**obj, "metadata": {**obj["metadata"], "uid": "u"}}
+    return decode_object(found, GVK.of(obj["apiVersion"], obj["kind"])).object
 
 
 def created(obj: dict[str, Any], manager: str = "upd", gvk: GVK = CONFIG_MAP) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
 _KINDS: Final = "fkvi"
+_CACHED: Final = 8192
+"""Elements kept for use again: the same names come up in every write."""
 
 
 class FieldsError(ValueError):
@@ -98,6 +100,7 @@ class Element:
 Path: TypeAlias = tuple[Element, ...]
 
 
+@lru_cache(maxsize=_CACHED)
 def field(name: str) -> Element:
     """The element of a struct field or map key."""
     return Element("f", name)
@@ -270,6 +273,7 @@ class FieldSet:
         return result, itself or not (result.members or result.children)
 
 
+@lru_cache(maxsize=_CACHED)
 def _read_element(text: str) -> Element | None:
     if len(text) < 2:
         raise FieldsError(f"path element must be 2 characters long: {text!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 from clusters.embedded.apiserver.patching.entries import Entry, EntryError, Identity, Managed, read, write
@@ -12,8 +13,8 @@ from clusters.embedded.apiserver.patching.errors import PatchError, apply_confli
 from clusters.embedded.apiserver.patching.fields import FieldSet
 from clusters.embedded.apiserver.patching.ownership import Conflicts, Convert, Ownership
 from clusters.embedded.apiserver.patching.typed import TypedError, check, compare, to_set
-from clusters.embedded.apiserver.patching.zeros import complete
-from dra_api.schema import GVK, load
+from dra_api.decode import decode_object
+from dra_api.schema import GVK
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_UPDATE_ENTRIES: Final = 10
@@ -52,9 +53,10 @@ def update_fields(
 ) -> dict[str, Any]:
     """The new object with the managedFields that a create, update or patch (no apply) leaves.
 
-    `live` is the stored object in the version of `gvk`, None or without a uid for a create. `new` is the
-    object after defaulting; its managedFields may replace the stored ones, an empty list wipes them. Never
-    fails: what cannot be computed leaves the stored entries, as on a real server.
+    Objects are in canonical form (dra_api.decode) and in the version of `gvk`. `live` is the stored one, None or
+    without a uid for a create. `new` is the one to store, after defaulting; its managedFields may replace the
+    stored ones, an empty list wipes them. Never fails: what cannot be computed leaves the stored entries, as on a
+    real server.
     """
     before = live or {}
     managed = _starting_entries(before, new, is_subresource=bool(subresource))
@@ -86,7 +88,8 @@ def apply(
 ) -> dict[str, Any]:
     """The object after a server-side apply, with its managedFields, not yet decoded or defaulted.
 
-    `live` is the stored object in the version of `gvk`, None or without a uid when the apply creates. Raises
+    `live` is the stored object in canonical form and in the version of `gvk`, None or without a uid when the
+    apply creates. Raises
     PatchError: 400 for a wrong kind or managedFields in the configuration, 409 with the conflicts, 500 when
     the configuration does not fit the schema.
     """
@@ -171,13 +174,16 @@ def _with_entries(obj: dict[str, Any], managed: Managed) -> dict[str, Any]:
 
 
 def _typed(obj: dict[str, Any], gvk: GVK) -> dict[str, Any]:
-    """The object as ownership sees it: with every always-serialised member, without managedFields."""
-    message = load().kind(gvk)
-    if message is None:
-        raise LookupError(f"no corresponding type for {gvk}")
-    bare = {"apiVersion": gvk.api_version, "kind": gvk.kind, **_without_entries(obj)}
-    result: dict[str, Any] = complete(bare, message)
-    return result
+    """The object as ownership sees it, without managedFields; for no object what every object of the kind has."""
+    if not obj:
+        return _empty(gvk)
+    return {"apiVersion": gvk.api_version, "kind": gvk.kind, **_without_entries(obj)}
+
+
+@cache
+def _empty(gvk: GVK) -> dict[str, Any]:
+    # A container that is always serialised, however empty, is not added by the first write into it.
+    return decode_object({"apiVersion": gvk.api_version, "kind": gvk.kind}, gvk).object
 
 
 def _starting_entries(live: dict[str, Any], new: dict[str, Any], *, is_subresource: bool) -> Managed:

@@ -237,6 +237,10 @@ def _compare_items(
 
 def equal(left: Any, right: Any) -> bool:
     """Equality of JSON values: 1 equals 1.0, true is no number."""
+    if left is right:
+        return True
+    if left != right:
+        return False
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
