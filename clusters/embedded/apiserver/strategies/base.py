@@ -47,9 +47,11 @@ class Strategy:
     Objects are in the storage version. `prepare_*` change `new` in place, `old` belongs to the store.
     `manages_generation`: metadata.generation starts at 1 and counts changes of the spec.
     `status_metadata`: which metadata a write of /status may change.
+    `validates_metadata`: the `validate_*` methods judge the metadata as well.
     """
 
     manages_generation = False
+    validates_metadata = False
     status_metadata: tuple[str, ...] = STATUS_METADATA
     name_rule: NameRule = staticmethod(names.is_subdomain)
 

@@ -19,6 +19,8 @@ GRANULAR_STATUS: Final = "DRAResourceClaimGranularStatusAuthorization"
 class DraStrategy(Strategy):
     """What all kinds of the group share."""
 
+    validates_metadata = True
+
     def default(self, obj: Object, now: float) -> None:
         """See dra_api.defaults."""
         defaults.apply_defaults(obj, datetime.fromtimestamp(now, UTC))
