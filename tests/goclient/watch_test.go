@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
@@ -108,9 +110,11 @@ func TestConflictingUpdatesAreRetried(t *testing.T) {
 	check(t, err)
 	var group sync.WaitGroup
 	failures := make(chan error, 8)
+	// A conflict means that another worker got through, so nobody can lose more often than there are writes.
+	backoff := wait.Backoff{Steps: 50, Duration: 5 * time.Millisecond, Factor: 1.1, Jitter: 1}
 	for i := range 8 {
 		group.Go(func() {
-			failures <- retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			failures <- retry.RetryOnConflict(backoff, func() error {
 				found, err := claims.Get(t.Context(), "shared", metav1.GetOptions{})
 				if err != nil {
 					return err
