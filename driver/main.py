@@ -156,6 +156,6 @@ def _run(options: argparse.Namespace) -> int:
         return 1
     plugin.ended.wait()
     plugin.stop()
-    if plugin.failed:
-        raise SettingsError(plugin.failed)
-    return 0
+    if isinstance(plugin.failure, SettingsError):
+        raise plugin.failure
+    return 1 if plugin.failure else 0

@@ -111,25 +111,31 @@ class Api:
     def claim(self, namespace: str, name: str) -> dict[str, Any]:
         """Read a ResourceClaim."""
         read = self._objects.get_namespaced_custom_object
-        found = self._call(read, *_GROUP, namespace, "resourceclaims", name, _request_timeout=_CLAIM_TIMEOUT)
-        return dict(found)
+        return _object(
+            self._call(read, *_GROUP, namespace, "resourceclaims", name, _request_timeout=_CLAIM_TIMEOUT)
+        )
 
     def node_uid(self, name: str) -> str:
         """Read the UID of a Node."""
-        node = self._call(self._core.read_node, name, _request_timeout=_TIMEOUT)
-        return str(node.metadata.uid)
+        # Not as the package's model, which refuses Nodes whose fields it does not expect.
+        response = self._raw(self._core.read_node, name, _request_timeout=_TIMEOUT)
+        try:
+            return str(_object(json.loads(response.data))["metadata"]["uid"])
+        except (ValueError, KeyError) as problem:
+            raise _no_answer(problem) from problem
 
     def list_slices(self, selector: str) -> tuple[list[dict[str, Any]], str]:
         """All slices that match a field selector, and the resourceVersion of the list."""
         read = self._objects.list_cluster_custom_object
-        found = self._call(
-            read, *_GROUP, "resourceslices", field_selector=selector, _request_timeout=_TIMEOUT
+        found = _object(
+            self._call(read, *_GROUP, "resourceslices", field_selector=selector, _request_timeout=_TIMEOUT)
         )
-        return list(found.get("items") or []), str(found["metadata"]["resourceVersion"])
+        items = [_object(item) for item in found.get("items") or []]
+        return items, str(found["metadata"].get("resourceVersion", ""))
 
     def watch_slices(self, selector: str, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Changes after a version: (ADDED | MODIFIED | DELETED | BOOKMARK, object) until the server ends it."""
-        response = self._call(
+        response = self._raw(
             self._objects.list_cluster_custom_object,
             *_GROUP,
             "resourceslices",
@@ -139,19 +145,20 @@ class Api:
             timeout_seconds=_WATCH_SECONDS,
             watch=True,
             _request_timeout=(_TIMEOUT[0], _WATCH_SECONDS + 30.0),
-            _preload_content=False,
         )
         try:
-            if response.status >= 400:
-                raise failure_from(response.status, response.data.decode("utf-8", "replace"))
             for line in self._lines(response):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    status = event["object"]
-                    raise failure_from(int(status.get("code") or 500), json.dumps(status))
-                yield event["type"], event["object"]
+                yield _event(line)
         finally:
             response.close()
+
+    def _raw(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """The response itself; an answer other than success is raised."""
+        response = self._call(function, *arguments, **options, _preload_content=False)
+        if response.status >= 400:
+            text = response.data.decode("utf-8", "replace")
+            raise failure_from(response.status, text, response.headers.get("Retry-After", ""))
+        return response
 
     def _lines(self, response: Any) -> Iterator[bytes]:
         rest = b""
@@ -169,12 +176,12 @@ class Api:
     def create_slice(self, item: dict[str, Any]) -> dict[str, Any]:
         """Create a slice and return what is stored."""
         create = self._objects.create_cluster_custom_object
-        return dict(self._call(create, *_GROUP, "resourceslices", item, _request_timeout=_TIMEOUT))
+        return _object(self._call(create, *_GROUP, "resourceslices", item, _request_timeout=_TIMEOUT))
 
     def update_slice(self, item: dict[str, Any]) -> dict[str, Any]:
         """Replace a slice, provided that it has not changed, and return what is stored."""
         replace, name = self._objects.replace_cluster_custom_object, item["metadata"]["name"]
-        return dict(self._call(replace, *_GROUP, "resourceslices", name, item, _request_timeout=_TIMEOUT))
+        return _object(self._call(replace, *_GROUP, "resourceslices", name, item, _request_timeout=_TIMEOUT))
 
     def delete_slice(self, item: dict[str, Any]) -> None:
         """Delete a slice, provided that it has not changed."""
@@ -207,6 +214,25 @@ class Api:
         except (HTTPError, OSError, ValueError) as problem:
             # ValueError: an answer that ends in the middle of its JSON.
             raise _no_answer(problem) from problem
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """An API object; anything else came from something that is not an API server."""
+    if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
+        return value
+    raise ApiFailure(0, "", f"the answer is not an API object: {str(value)[:100]}")
+
+
+def _event(line: bytes) -> tuple[str, dict[str, Any]]:
+    """One line of a watch; an ERROR event is raised."""
+    try:
+        event = json.loads(line)
+        kind, item = str(event["type"]), event["object"]
+        if kind == "ERROR":
+            raise failure_from(int(item.get("code") or 500), json.dumps(item))
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise _no_answer(problem) from problem
+    return kind, _object(item)
 
 
 def _no_answer(problem: Exception) -> ApiFailure:

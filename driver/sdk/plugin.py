@@ -6,6 +6,7 @@ import fcntl
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,11 +63,11 @@ class InstanceRunningError(Exception):
 
 
 class Plugin:
-    """The driver. `start`, then wait for a signal or `failed`, then `stop`."""
+    """The driver. `start`, then wait for `ended` (or a signal), then `stop`; `failure` says why it ended."""
 
     def __init__(self, settings: Settings, profile: Profile) -> None:
         self.settings = settings
-        self.failed = ""
+        self.failure: Exception | None = None
         self.ended = threading.Event()
         self._profile = profile
         self._stop = threading.Event()
@@ -111,13 +112,20 @@ class Plugin:
             cdi=self._cdi,
             pool=self.settings.node,
         )
+        try:
+            self._listen()
+        except BaseException:
+            self.stop()
+            raise
+        self._thread("connect", self._connect)
+
+    def _listen(self) -> None:
         endpoint = self.settings.service_socket
         # The kubelet may call as soon as it has read the registration.
         self._sockets.append(serve(plugin_server(self._preparer, self._readiness), endpoint))
         registration = registration_server(self.settings.name, str(endpoint), self._readiness)
         self._sockets.append(serve(registration, self.settings.registration_socket))
         log.info("listening", driver=self.settings.name, node=self.settings.node, endpoint=endpoint)
-        self._thread("connect", self._connect)
 
     def stop(self) -> None:
         """Leave the registration first, then finish running calls and close. Slices and claims stay."""
@@ -137,8 +145,8 @@ class Plugin:
                 body()
             except Exception as problem:  # noqa: BLE001 - a driver that lives without one of its parts misleads
                 if not isinstance(problem, SettingsError):
-                    log.error("a part of the driver has failed", part=name, problem=repr(problem))
-                self.failed = f"{problem}" if isinstance(problem, SettingsError) else f"{name}: {problem!r}"
+                    log.error("a part of the driver has failed", part=name, problem=traceback.format_exc())
+                self.failure = problem
                 self.ended.set()
 
         threading.Thread(target=run, name=name, daemon=True).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from driver.sdk.api import ApiFailure
 from driver.sdk.backoff import Backoff
 
 Slice = dict[str, Any]
+_SHORT_WATCH_SECONDS = 1.0
 
 
 class SliceReader(Protocol):
@@ -93,11 +95,9 @@ class SliceCache:
     def _follow(self, version: str, stop: threading.Event, backoff: Backoff) -> None:
         """Watch, and watch on from where it ended; ApiFailure 410 when that is too long ago."""
         while not stop.is_set():
-            quiet = True
+            began = time.monotonic()
             try:
                 for kind, item in self._api.watch_slices(self._selector, version):
-                    quiet = False
-                    backoff.reset()
                     version = str(item["metadata"]["resourceVersion"])
                     if kind != "BOOKMARK" and (self.drop(item) if kind == "DELETED" else self.put(item)):
                         self._changed()
@@ -108,6 +108,8 @@ class SliceCache:
                 log.info("watch of slices lost, watching again", problem=problem, seconds=round(delay, 1))
                 stop.wait(delay)
             else:
-                if quiet:
+                if time.monotonic() - began > _SHORT_WATCH_SECONDS:
+                    backoff.reset()
+                else:
                     # A server that ends watches at once must not be asked in a busy loop.
                     stop.wait(backoff.next())
