@@ -18,9 +18,9 @@ _DRIVER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-
 PROFILES: Final = ("gpu",)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m driver",
+        prog=prog,
         description="The reference DRA driver: publishes the devices of a hardware tree and prepares claims.",
         allow_abbrev=False,
     )
@@ -98,9 +98,9 @@ def _check(arguments: argparse.Namespace) -> None:
         )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the driver until SIGTERM or SIGINT and return the exit code."""
-    options = _parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, prog: str = "python -m driver") -> int:
+    """Run the driver until SIGTERM or SIGINT and return the exit code; `prog` is its name in the help."""
+    options = _parser(prog).parse_args(arguments)
     if options.list_failpoints:
         sys.stdout.writelines(f"{name}\t{meaning}\n" for name, meaning in failpoints.POINTS.items())
         return 0
