@@ -175,7 +175,10 @@ def _run(
 
     try:
         listen(Note(f"{subject.name}: starting an embedded cluster (Kubernetes {spec.version})"))
-        with EmbeddedCluster(spec) as cluster, ContractEnvironment(cluster, subject) as environment:
+        with (
+            EmbeddedCluster(spec) as cluster,
+            ContractEnvironment(cluster, subject, few=len(chosen.run) <= 3) as environment,
+        ):
             runner = Runner(environment, catalogue.tests(), listen, parallel=parallel, gate=GATE)
             runner.run(chosen, order)
     finally:

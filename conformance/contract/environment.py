@@ -22,7 +22,8 @@ SHARED_DRIVERS = 3
 class ContractEnvironment:
     """Benches for contract tests: running drivers are shared one after another, the rest get a node each."""
 
-    def __init__(self, cluster: Cluster, descriptor: Descriptor) -> None:
+    def __init__(self, cluster: Cluster, descriptor: Descriptor, *, few: bool = False) -> None:
+        """`few`: so few tests are going to run that each may find out by itself that the driver does not register."""
         self._cluster = cluster
         self._descriptor = descriptor
         self._client = cluster.client("admin")
@@ -30,7 +31,7 @@ class ContractEnvironment:
         self._lock = threading.Lock()
         self._all: list[Bench] = []
         self._sharing = threading.Semaphore(SHARED_DRIVERS)
-        self._registers = False
+        self._registers = few
         self._unregistered = ""
 
     def __enter__(self) -> ContractEnvironment:
