@@ -1,6 +1,6 @@
 """Rules for the kinds beside resource.k8s.io that a cluster for DRA serves.
 
-Metadata are not judged here (`dra_api.validation.metadata` does that, with NAME_RULES). Kinds without rules
+Metadata are not judged here (`dra_api.validation.metadata` does that, with `name_rule`). Kinds without rules
 have no errors. Source: kubernetes v1.37.2 `pkg/apis/*/validation`.
 """
 
@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import FieldError
-from . import event, pod, rbac
+from . import event, pod, pod_update, rbac
 from .findings import Findings
-from .metadata import IMMUTABLE
+from .metadata import IMMUTABLE, check_finalizer
 from .names import (
     NameRule,
     config_key_problems,
     is_dns1035_label,
     is_label,
     is_path_segment,
+    is_subdomain,
     label_key_problems,
     label_value_problems,
     not_supported,
@@ -27,7 +28,7 @@ from .names import (
 Object = Mapping[str, Any]
 
 DATA_MAX: Final = 1024 * 1024
-NAME_RULES: Final[dict[str, NameRule]] = {
+_NAME_RULES: Final[dict[str, NameRule]] = {
     "Namespace": is_label,
     "Service": is_dns1035_label,
     "Role": is_path_segment,
@@ -35,10 +36,13 @@ NAME_RULES: Final[dict[str, NameRule]] = {
     "RoleBinding": is_path_segment,
     "ClusterRoleBinding": is_path_segment,
 }
-"""Kind -> rule of its name; all other kinds have DNS subdomains."""
-
 _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _KEEPS: Final = "field is immutable when `immutable` is set"
+
+
+def name_rule(kind: str) -> NameRule:
+    """The rule for the names of a kind of any group; most are DNS subdomains."""
+    return _NAME_RULES.get(kind, is_subdomain)
 
 
 def validate_create(obj: Object, sent_as: str = "") -> list[FieldError]:
@@ -49,7 +53,7 @@ def validate_create(obj: Object, sent_as: str = "") -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object, sent_as: str = "") -> list[FieldError]:
-    """All errors of a changed object. What a pod's spec may change is not judged here."""
+    """All errors of a changed object."""
     found = Findings()
     _check(found, new, old, sent_as)
     return found.errors()
@@ -58,8 +62,21 @@ def validate_update(new: Object, old: Object, sent_as: str = "") -> list[FieldEr
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     """All errors of a changed status."""
     found = Findings()
-    if new.get("kind") == "Pod":
-        pod.update_status(found, new)
+    kind = new.get("kind")
+    if kind == "Pod":
+        pod.update_status(found, new, old)
+    elif kind == "Node":
+        _check_node(found, new, old)
+    elif kind == "Namespace":
+        _check_phase(found, new)
+    return found.errors()
+
+
+def validate_finalize(namespace: Object) -> list[FieldError]:
+    """All errors of a namespace whose finalizers are changed."""
+    found = Findings()
+    for index, finalizer in enumerate((namespace.get("spec") or {}).get("finalizers") or []):
+        check_finalizer(found, finalizer, f"spec.finalizers[{index}]")
     return found.errors()
 
 
@@ -67,6 +84,8 @@ def _check(found: Findings, obj: Object, old: Object | None, sent_as: str) -> No
     kind = obj.get("kind")
     if kind == "Pod":
         pod.create(found, obj)
+        if old is not None:
+            pod_update.check_changes(found, obj, old)
     elif kind == "Event":
         strict = sent_as.startswith("events.k8s.io/")
         if old is None:
@@ -79,12 +98,25 @@ def _check(found: Findings, obj: Object, old: Object | None, sent_as: str) -> No
         rbac.check_binding(found, obj, old, namespaced=kind == "RoleBinding")
     elif kind == "Lease":
         _check_lease(found, obj.get("spec") or {})
+    elif kind == "Namespace" and old is None:
+        for finalizer in (obj.get("spec") or {}).get("finalizers") or []:
+            check_finalizer(found, finalizer, "spec.finalizers")
     elif kind == "Node":
         _check_node(found, obj, old)
     elif kind == "ConfigMap":
         _check_config_map(found, obj, old)
     elif kind == "Secret":
         _check_secret(found, obj, old)
+
+
+def _check_phase(found: Findings, namespace: Object) -> None:
+    phase = (namespace.get("status") or {}).get("phase") or ""
+    if "deletionTimestamp" in namespace["metadata"]:
+        if phase != "Terminating":
+            text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+            found.invalid("status.Phase", phase, text)
+    elif phase != "Active":
+        found.invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")
 
 
 def _check_lease(found: Findings, spec: Object) -> None:

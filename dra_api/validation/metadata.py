@@ -151,6 +151,12 @@ def _check_owners(found: Findings, owners: Sequence[Mapping[str, Any]], path: st
                 controller = name
 
 
+def check_finalizer(found: Findings, finalizer: str, path: str) -> None:
+    """The name of a finalizer."""
+    found.invalid_each(path, finalizer, label_key_problems(finalizer))
+    _check_finalizer_domain(found, finalizer, path)
+
+
 def _check_finalizers(found: Findings, finalizers: Sequence[str], path: str) -> None:
     for finalizer in finalizers:
         found.invalid_each(path, finalizer, label_key_problems(finalizer))
@@ -160,9 +166,12 @@ def _check_finalizers(found: Findings, finalizers: Sequence[str], path: str) -> 
 
 def _check_finalizer_domains(found: Findings, finalizers: Sequence[str], path: str) -> None:
     for index, finalizer in enumerate(finalizers):
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            text = "name is neither a standard finalizer name nor is it fully qualified"
-            found.invalid(f"{path}[{index}]", finalizer, text)
+        _check_finalizer_domain(found, finalizer, f"{path}[{index}]")
+
+
+def _check_finalizer_domain(found: Findings, finalizer: str, path: str) -> None:
+    if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        found.invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
 
 
 def _check_managed_fields(found: Findings, entries: Sequence[Mapping[str, Any]], path: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..quantity import Quantity
 from .findings import Findings
+from .metadata import IMMUTABLE
 from .names import byte_length, dns_label_problems, dns_subdomain_problems, not_supported
 from .node_allocatable import is_node_allocatable
 
@@ -60,9 +61,12 @@ def check_claims(found: Findings, pod: Object) -> None:
         _check_uses(found, uses, known, f"{path}.resources.claims")
 
 
-def update_status(found: Findings, pod: Object) -> None:
-    """Rules for the claim fields of a pod's status."""
+def update_status(found: Findings, pod: Object, old: Object) -> None:
+    """Rules for the claim fields of a pod's status, and for its QoS class, which stays."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    quality = status.get("qosClass") or ""
+    if quality != ((old.get("status") or {}).get("qosClass") or ""):
+        found.invalid("status.qosClass", quality, IMMUTABLE)
     _check_claim_statuses(found, status, spec)
     _check_node_allocatable(found, status, spec)
     if status.get("extendedResourceClaimStatus") is not None:

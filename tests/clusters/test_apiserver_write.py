@@ -378,7 +378,7 @@ def test_pod_claims_are_checked(http: Http) -> None:
     wrong = pod("claims", resourceClaims=[{"name": "c"}])
     wrong["spec"]["containers"][0]["resources"] = {"claims": [{"name": "d"}]}
     causes = {c["field"]: c["message"] for c in http.post(PODS, wrong).json["details"]["causes"]}
-    assert causes.keys() == {"spec.resourceClaims[0]", "spec.containers[0].resources.claims[0].name"}
+    assert causes.keys() == {"spec.resourceClaims[0]", "spec.containers[0].resources.claims[0]"}
 
 
 def test_namespace_life(http: Http) -> None:
@@ -428,7 +428,7 @@ def test_events_of_both_groups_are_one_object(http: Http) -> None:
     assert view["deprecatedSource"] == {}
     refused = http.post("/apis/events.k8s.io/v1/namespaces/default/events", {"metadata": {"name": "e2"}})
     assert refused.code == 422
-    assert {c["field"] for c in refused.json["details"]["causes"]} >= {"eventTime", "action", "reason"}
+    assert {c["field"] for c in refused.json["details"]["causes"]} == {"eventTime", "type"}
 
 
 def test_too_large_a_body(http: Http) -> None:

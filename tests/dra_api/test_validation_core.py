@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from dra_api.validation.core import validate_create, validate_status_update, validate_update
+from dra_api.validation.core import (
+    validate_create,
+    validate_finalize,
+    validate_status_update,
+    validate_update,
+)
 
 
 def texts(errors: Any) -> list[str]:
@@ -263,4 +268,41 @@ def test_node_taints_are_unique_and_declared_features_sorted() -> None:
     assert [(error.type, error.field) for error in validate_create(node)] == [
         ("Duplicate", "metadata.taints[1]"),
         ("Invalid", "status.declaredFeatures[1]"),
+    ]
+
+
+def test_nodes_keep_their_provider_and_their_networks() -> None:
+    old = {"kind": "Node", "spec": {"providerID": "p", "podCIDRs": ["10.0.0.0/24"]}}
+    changed = {"kind": "Node", "spec": {"podCIDRs": []}}
+    assert texts(validate_update(changed, old)) == [
+        'spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid',
+        "spec.providerID: Invalid value: null: field cannot be cleared once set",
+    ]
+    assert texts(validate_status_update(changed, old)) == texts(validate_update(changed, old))
+
+
+def test_the_phase_of_a_namespace_follows_its_deletion() -> None:
+    live: dict[str, Any] = {"kind": "Namespace", "metadata": {}, "status": {"phase": "Active"}}
+    going = {**live, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert validate_status_update(live, live) == []
+    assert texts(validate_status_update(going, going)) == [
+        "status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty"
+    ]
+    early = {**live, "status": {"phase": "Terminating"}}
+    assert texts(validate_status_update(early, live)) == [
+        "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"
+    ]
+
+
+def test_finalizers_of_a_namespace_are_standard_or_qualified() -> None:
+    space = {"kind": "Namespace", "spec": {"finalizers": ["kubernetes", "a.b/c", "own"]}}
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    assert texts(validate_create(space)) == [f'spec.finalizers: Invalid value: "own": {text}']
+    assert texts(validate_finalize(space)) == [f'spec.finalizers[2]: Invalid value: "own": {text}']
+
+
+def test_the_quality_of_service_of_a_pod_stays() -> None:
+    old, new = pod([], [], qosClass="Burstable"), pod([], [], qosClass="Guaranteed")
+    assert texts(validate_status_update(new, old)) == [
+        'status.qosClass: Invalid value: "Guaranteed": field is immutable'
     ]

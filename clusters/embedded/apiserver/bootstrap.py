@@ -8,8 +8,8 @@ from typing import Final
 from clusters.embedded.apiserver.auth import bootstrap
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Object, Store
-from clusters.embedded.apiserver.strategies.core import NAMESPACE_LABEL
 from clusters.embedded.apiserver.times import timestamp
+from dra_api.defaults_core import NAMESPACE_LABEL
 
 NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 

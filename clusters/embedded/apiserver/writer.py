@@ -27,6 +27,7 @@ from clusters.embedded.apiserver.times import timestamp
 from clusters.embedded.apiserver.views import from_storage, to_storage
 from dra_api import conversion
 from dra_api.errors import FieldError
+from dra_api.validation.core import name_rule, validate_finalize
 from dra_api.validation.metadata import validate_object_meta, validate_object_meta_update
 
 _SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -209,7 +210,7 @@ def _store_new(
     strategy.prepare_create(new, write)
     errors = strategy.validate_create(new, write)
     if not strategy.validates_metadata:
-        errors = [*validate_object_meta(new, resource.namespaced, strategy.name_rule), *errors]
+        errors = [*validate_object_meta(new, resource.namespaced, name_rule(resource.kind)), *errors]
     name = new["metadata"].get("name", "")
     if errors:
         raise _invalid(served, name, errors)
@@ -313,13 +314,13 @@ def _prepared(
         errors = strategy.validate_status(new, old, write)
     elif subresource == "finalize":
         prepare_finalize(new, old)
-        errors = []
+        errors = validate_finalize(new)
     else:
         strategy.prepare_update(new, old, write)
         errors = strategy.validate_update(new, old, write)
     if strategy.validates_metadata:
         return errors
-    own = validate_object_meta(new, served.resource.namespaced, strategy.name_rule)
+    own = validate_object_meta(new, served.resource.namespaced, name_rule(served.resource.kind))
     return [*own, *validate_object_meta_update(new, old), *errors]
 
 

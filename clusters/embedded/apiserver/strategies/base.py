@@ -9,8 +9,6 @@ from clusters.embedded.apiserver.auth.attributes import Authorizer
 from clusters.embedded.apiserver.auth.users import User
 from clusters.embedded.apiserver.storage import Object, Reader
 from dra_api.errors import FieldError
-from dra_api.validation import names
-from dra_api.validation.names import NameRule
 
 STATUS_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
@@ -42,7 +40,7 @@ def copied(value: Any) -> Any:
 
 
 class Strategy:
-    """Defaulting, preparation and validation of one kind; this class serves kinds without rules of their own.
+    """Defaulting, preparation and validation of one kind.
 
     Objects are in the storage version. `prepare_*` change `new` in place, `old` belongs to the store.
     `manages_generation`: metadata.generation starts at 1 and counts changes of the spec.
@@ -53,7 +51,6 @@ class Strategy:
     manages_generation = False
     validates_metadata = False
     status_metadata: tuple[str, ...] = STATUS_METADATA
-    name_rule: NameRule = staticmethod(names.is_subdomain)
 
     def default(self, obj: Object, now: float) -> None:
         """Set defaults in place, right after decoding: the object is in the version of the request."""
