@@ -1,15 +1,18 @@
 """A small process that outlives the kit and cleans up after it when the kit dies without doing so itself.
 
-It reads one JSON line per resource on standard input: {"group": PGID, "started": TICKS} for a process group the kit
-started, {"ended": PGID} when that group is gone, {"folder": PATH} for a folder the kit made, {"done": true} at the
-end. When the input ends without "done" (kill -9, crash), it kills the groups that are still the kit's own, which
-it recognises by start time, and removes the folders.
+It reads one JSON line per resource on standard input: {"owner": WORD} marks everything the kit starts, {"group": PGID,
+"started": TICKS} is a process group the kit started, {"ended": PGID} says that the group is gone, {"folder": PATH} is
+a folder the kit made, {"done": true} comes at the end. When the input ends without "done" (kill -9, crash), it kills
+the groups that are still the kit's own, which it recognises by start time, and every process with the owner's mark,
+and removes the folders.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -17,6 +20,12 @@ import sys
 import threading
 from pathlib import Path
 from typing import IO, Any
+
+OWNER = "DRAKIT_OWNER"
+"""Environment variable that marks a process as started by the kit; children inherit it wherever they go."""
+
+_ROUNDS = 5
+_END_SECONDS = 10.0
 
 
 def start_ticks(pid: int) -> int | None:
@@ -29,10 +38,52 @@ def start_ticks(pid: int) -> int | None:
     return int(text.rpartition(")")[2].split()[19])
 
 
+def _owned(pid: str, owner: bytes) -> bool:
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return any(variable == owner or variable.startswith(owner + b":") for variable in variables)
+
+
+def kill_owned(owner: str) -> None:
+    """SIGKILL every process that carries the mark `owner`, or one that begins with `owner:`.
+
+    Catches what left its process group, such as a daemon that a driver has started.
+    """
+    wanted = f"{OWNER}={owner}".encode()
+    # What is killed may have made another process after the list was read.
+    for _ in range(_ROUNDS):
+        found = [name.name for name in Path("/proc").iterdir() if name.name.isdigit()]
+        killed = [
+            pid for pid in found if int(pid) != os.getpid() and _owned(pid, wanted) and _kill(pid, wanted)
+        ]
+        if not killed:
+            return
+
+
+def _kill(pid: str, owner: bytes) -> bool:
+    """Kill one process, with a handle on it where there are handles: its number may mean another meanwhile."""
+    with contextlib.ExitStack() as stack:
+        try:
+            if not hasattr(os, "pidfd_open"):
+                os.kill(int(pid), signal.SIGKILL)
+                return True
+            handle = os.pidfd_open(int(pid))
+            stack.callback(os.close, handle)
+            if not _owned(pid, owner):
+                return False
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        except OSError:
+            return False
+    return True
+
+
 class Guardian:
-    """The kit's side: tells the guardian process what to clean up."""
+    """The kit's side: tells the guardian process what to clean up. `owner` marks what the kit starts."""
 
     def __init__(self) -> None:
+        self.owner = secrets.token_hex(8)
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and file
             [sys.executable, "-S", "-E", __file__],
             stdin=subprocess.PIPE,
@@ -41,13 +92,16 @@ class Guardian:
             start_new_session=True,
         )
         self._lock = threading.Lock()
+        self._tell({"owner": self.owner})
 
     def _tell(self, message: dict[str, Any]) -> None:
         with self._lock:
             pipe = self._process.stdin
             if pipe is not None and not pipe.closed:
-                pipe.write(json.dumps(message).encode() + b"\n")
-                pipe.flush()
+                # Without a guardian (somebody killed it) the kit can still clean up itself.
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.write(json.dumps(message).encode() + b"\n")
+                    pipe.flush()
 
     def watch_group(self, pgid: int) -> None:
         """Kill this process group when the kit dies."""
@@ -62,15 +116,20 @@ class Guardian:
         self._tell({"folder": str(folder)})
 
     def close(self) -> None:
-        """The kit has cleaned up itself."""
+        """The kit has stopped what it started itself; what carries its mark all the same is killed here."""
+        kill_owned(self.owner)
         self._tell({"done": True})
-        with self._lock:
+        with self._lock, contextlib.suppress(BrokenPipeError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
-        self._process.wait()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
-def _clean(groups: dict[int, int | None], folders: list[str]) -> None:
+def _clean(owner: str, groups: dict[int, int | None], folders: list[str]) -> None:
     for pgid, started in groups.items():
         # A leader that is gone keeps its number reserved while the group has members.
         ticks = start_ticks(pgid)
@@ -80,11 +139,14 @@ def _clean(groups: dict[int, int | None], folders: list[str]) -> None:
             os.killpg(pgid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             continue
+    if owner:
+        kill_owned(owner)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _serve(stream: IO[str]) -> None:
+    owner = ""
     groups: dict[int, int | None] = {}
     folders: list[str] = []
     for line in stream:
@@ -92,7 +154,9 @@ def _serve(stream: IO[str]) -> None:
             message = json.loads(line)
         except ValueError:
             break  # the kit died in the middle of a line
-        if "group" in message:
+        if "owner" in message:
+            owner = message["owner"]
+        elif "group" in message:
             groups[message["group"]] = message["started"]
         elif "ended" in message:
             groups.pop(message["ended"], None)
@@ -100,7 +164,7 @@ def _serve(stream: IO[str]) -> None:
             folders.append(message["folder"])
         elif "done" in message:
             return
-    _clean(groups, folders)
+    _clean(owner, groups, folders)
 
 
 if __name__ == "__main__":

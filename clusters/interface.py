@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from clusters.proxies.grpc_proxy import PluginProxy
 
 
+class ClusterError(Exception):
+    """A cluster that cannot be started here; the text says why and what to do."""
+
+
 @dataclass(frozen=True)
 class NodeSpec:
     """What a node should look like; an empty name lets the cluster choose one."""
@@ -76,6 +80,10 @@ class Node(Protocol):
 
     def stat(self, path: str) -> os.stat_result:
         """Status of a path as the node sees it. Raises OSError."""
+        ...
+
+    def redact(self, text: str) -> str:
+        """The text without the credentials of this node's driver."""
         ...
 
     def close(self) -> None:

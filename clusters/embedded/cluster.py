@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import secrets
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from clusters.client import Client
+from clusters.client import Client, ClientError
 from clusters.descriptor import Descriptor
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
+from clusters.embedded.apiserver.server import ListenError
 from clusters.embedded.apiserver.thread import ServerThread
 from clusters.embedded.node import EmbeddedNode
 from clusters.guardian import Guardian
-from clusters.interface import ClusterSpec, NodeSpec
+from clusters.interface import ClusterError, ClusterSpec, NodeSpec
+from clusters.process import StartError
 from clusters.proxies.api_proxy import ApiProxy
 from clusters.proxies.client_view import ClientView
+from node_api.sockets import MAX_PATH_BYTES
 
+_PREFIX = "dk-"
+# What tempfile appends to a prefix, and the longest name of a node's folder.
+_RANDOM_CHARACTERS, _NODE_FOLDER = 8, "n9999"
 _DRIVER_NAMESPACE = "kube-system"
+_CLOSE_SECONDS = 10.0
 _RBAC = "rbac.authorization.k8s.io/v1"
+
+
+def check_room(driver: str) -> None:
+    """Raise ClusterError when the sockets of the driver would have too long a path below the temporary folder.
+
+    Counted are the usual names plugins/DRIVER/dra.sock and reg/DRIVER-reg.sock in the folder of a node.
+    """
+    temporary = tempfile.gettempdir()
+    node = Path(temporary, _PREFIX + "x" * _RANDOM_CHARACTERS, _NODE_FOLDER)
+    longest = max(
+        len(bytes(path))
+        for path in (node / "plugins" / driver / "dra.sock", node / "reg" / f"{driver}-reg.sock")
+    )
+    if longest > MAX_PATH_BYTES:
+        raise ClusterError(
+            f"the temporary folder {temporary} has too long a name: paths of the driver's sockets would have "
+            f"{longest} bytes, and a Unix socket allows {MAX_PATH_BYTES}; set TMPDIR to a shorter folder such as /tmp"
+        )
 
 
 class EmbeddedCluster:
@@ -31,31 +58,45 @@ class EmbeddedCluster:
 
     CAPABILITIES: frozenset[str] = frozenset({"restart_kubelet", "process_drivers"})
 
-    def __init__(self, spec: ClusterSpec) -> None:
+    def __init__(self, spec: ClusterSpec, *, port: int = 0) -> None:
+        """Start it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be."""
         self.spec = spec
         self.capabilities = self.CAPABILITIES
-        self._guardian = Guardian()
-        # Socket paths are limited to 107 bytes: the folder has a short name on purpose.
-        self.root = Path(tempfile.mkdtemp(prefix="dk-"))
-        self._guardian.watch_folder(self.root)
         self._serial = itertools.count(1)
         self._lock = threading.Lock()
         self._nodes: list[EmbeddedNode] = []
         self._clients: dict[str, Client] = {}
         self._accounts: dict[str, tuple[str, str]] = {}
         self._proxy: ApiProxy | None = None
+        self._closed = False
+        self.root = Path()  # nothing made yet
         self._admin_token = secrets.token_urlsafe(24)
         tokens = StaticTokens({self._admin_token: User("drakit:admin", groups=(MASTERS,))})
         self._server = ServerThread(
             ServerConfig(
-                feature_gates=dict(spec.gates), runtime_config=dict(spec.runtime_config), tokens=tokens
+                port=port,
+                feature_gates=dict(spec.gates),
+                runtime_config=dict(spec.runtime_config),
+                tokens=tokens,
             )
         )
+        self._guardian = Guardian()
         try:
+            # Socket paths are limited to 107 bytes: the folder has a short name on purpose.
+            self.root = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            self._guardian.watch_folder(self.root)
             self._server.start()
             self._ca_file = self.root / "ca.pem"
             self._ca_file.write_bytes(self._server.ca_pem)
             self._proxy = ApiProxy(self._server.url, self._server.ca_pem)
+        except ListenError as error:
+            self.close()
+            raise ClusterError(str(error)) from None
+        except OSError as error:
+            self.close()
+            raise ClusterError(
+                f"cannot use the temporary folder {tempfile.gettempdir()}: {error.strerror}; set TMPDIR to another"
+            ) from None
         except BaseException:
             self.close()
             raise
@@ -85,7 +126,7 @@ class EmbeddedCluster:
     def add_node(self, spec: NodeSpec | None = None) -> EmbeddedNode:
         """One more node."""
         spec = spec or NodeSpec()
-        if self._proxy is None:
+        if self._proxy is None or self._closed:
             raise RuntimeError("the cluster is not running")
         number = next(self._serial)
         name = spec.name or f"node-{number}"
@@ -100,7 +141,19 @@ class EmbeddedCluster:
         )
         with self._lock:
             self._nodes.append(node)
+            closed = self._closed
+        if closed:
+            node.close()
+            raise RuntimeError("the cluster is not running")
         return node
+
+    def redact(self, text: str) -> str:
+        """The text without the credentials of this cluster."""
+        with self._lock:
+            nodes = list(self._nodes)
+        for node in nodes:
+            text = node.redact(text)
+        return text.replace(self._admin_token, "[token]")
 
     def _driver_identity(self, descriptor: Descriptor) -> tuple[str, str]:
         """Namespace and service account of a driver, with exactly the declared permissions; made once."""
@@ -114,7 +167,10 @@ class EmbeddedCluster:
             )
             role = _object(_RBAC, "ClusterRole", f"drakit:driver:{account}")
             role["rules"] = [rule.as_dict() for rule in descriptor.permissions]
-            client.create(_RBAC, "clusterroles", role)
+            try:
+                client.create(_RBAC, "clusterroles", role)
+            except ClientError as error:
+                raise StartError(f"permissions: the API server refuses them: {error.message}") from None
             binding = _object(_RBAC, "ClusterRoleBinding", f"drakit:driver:{account}")
             binding["roleRef"] = {
                 "apiGroup": "rbac.authorization.k8s.io",
@@ -131,16 +187,27 @@ class EmbeddedCluster:
     def close(self) -> None:
         """Stop nodes, clients and the API server, and remove every file."""
         with self._lock:
+            self._closed = True
             nodes, self._nodes = self._nodes, []
-        for node in nodes:
-            node.close()
-        for client in self._clients.values():
-            client.close()
-        if self._proxy is not None:
-            self._proxy.close()
-        self._server.stop()
-        shutil.rmtree(self.root, ignore_errors=True)
-        self._guardian.close()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._guardian.close)
+            if self.root != Path():
+                stack.callback(shutil.rmtree, self.root, ignore_errors=True)
+            stack.callback(self._server.stop)
+            if self._proxy is not None:
+                stack.callback(self._proxy.close)
+            for client in self._clients.values():
+                stack.callback(client.close)
+            stack.callback(_all_at_once, [node.close for node in nodes])
+
+
+def _all_at_once(actions: Sequence[Callable[[], None]]) -> None:
+    """Run every action in a thread of its own and wait for all."""
+    threads = [threading.Thread(target=action, daemon=True) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(_CLOSE_SECONDS)
 
 
 def _object(api_version: str, kind: str, name: str) -> dict[str, object]:

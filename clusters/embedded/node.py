@@ -15,7 +15,7 @@ from clusters.descriptor import Descriptor
 from clusters.embedded.kubelet.plugins import PluginManager
 from clusters.guardian import Guardian
 from clusters.interface import NodePaths, NodeSpec
-from clusters.process import DriverProcess, run_command
+from clusters.process import Commands, DriverProcess, StartError
 from clusters.proxies.client_view import ClientView
 from clusters.proxies.grpc_proxy import PluginProxy
 
@@ -45,6 +45,8 @@ class EmbeddedNode:
         self._identity = identity
         self._lock = threading.Lock()
         self._driver: DriverProcess | None = None
+        self._commands = Commands(guardian, f"{root.name}:commands")
+        self._closed = False
         self._prepared = False
         self._token = ""
         self.paths = NodePaths(
@@ -136,15 +138,16 @@ class EmbeddedNode:
         if self._prepared:
             return
         self._prepared = True
-        for command in descriptor.prepare_node:
-            run_command(descriptor.expand(command, self._values(descriptor)), what="prepareNode")
+        for index, command in enumerate(descriptor.prepare_node):
+            words = descriptor.expand(command, self._values(descriptor))
+            self._commands.run(words, f"prepareNode[{index}]")
 
     def run_hook(self, descriptor: Descriptor, name: str, device: str = "") -> None:
         """Run the commands of a hook. Raises StartError."""
         self.prepare(descriptor)
-        for command in descriptor.hooks[name]:
+        for index, command in enumerate(descriptor.hooks[name]):
             values = {**self._values(descriptor), "device": device}
-            run_command(descriptor.expand(command, values), what=f"hooks.{name}")
+            self._commands.run(descriptor.expand(command, values), f"hooks.{name}[{index}]")
 
     def run_driver(self, descriptor: Descriptor) -> DriverProcess:
         """Prepare the node and start the driver. Raises StartError."""
@@ -153,22 +156,35 @@ class EmbeddedNode:
         environment = {
             key: descriptor.expand([value], values)[0] for key, value in descriptor.environment.items()
         }
-        self._driver = DriverProcess(
+        driver = DriverProcess(
             descriptor.expand(descriptor.start, values),
             environment=environment,
-            log=self.paths.root / "driver.log",
             guardian=self._guardian,
             stop_signal=descriptor.stop_signal,
             stop_seconds=descriptor.stop_seconds,
+            owner=f"{self.paths.root.name}:driver",
         )
-        self._driver.start()
-        return self._driver
+        with self._lock:
+            if self._closed:
+                raise StartError("start.command: the run is over")
+            self._driver = driver
+        driver.start()
+        return driver
+
+    def redact(self, text: str) -> str:
+        """The text without the driver's token."""
+        return text.replace(self._token, "[token]") if self._token else text
 
     def close(self) -> None:
         """Kill the driver, stop kubelet and proxies, remove the files; the API objects stay for the record."""
-        if self._driver is not None:
-            self._driver.kill()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
         with contextlib.ExitStack() as stack:
             stack.callback(shutil.rmtree, self.paths.root, ignore_errors=True)
             stack.callback(self.plugin_proxy.stop)
             stack.callback(self.kubelet.stop)
+            stack.callback(self._commands.close)
+            if self._driver is not None:
+                stack.callback(self._driver.close)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from clusters import output
 from clusters.guardian import Guardian, start_ticks
-from clusters.process import DriverProcess, StartError, run_command
+from clusters.process import Commands, DriverProcess, StartError, child_environment
 
 
 @pytest.fixture
@@ -22,11 +23,10 @@ def guardian() -> Iterator[Guardian]:
     guardian.close()
 
 
-def process(guardian: Guardian, tmp_path: Path, code: str, stop_seconds: float = 5.0) -> DriverProcess:
+def process(guardian: Guardian, code: str, stop_seconds: float = 5.0) -> DriverProcess:
     return DriverProcess(
         [sys.executable, "-c", code],
         environment={"GREETING": "hello"},
-        log=tmp_path / "log",
         guardian=guardian,
         stop_signal=signal.SIGTERM,
         stop_seconds=stop_seconds,
@@ -40,9 +40,9 @@ def until(probe: object, seconds: float = 10.0) -> None:
         threading.Event().wait(0.01)
 
 
-def test_output_of_every_run_is_kept(guardian: Guardian, tmp_path: Path) -> None:
+def test_output_of_every_run_is_kept(guardian: Guardian) -> None:
     driver = process(
-        guardian, tmp_path, "import os, sys; print(os.environ['GREETING']); print('oops', file=sys.stderr)"
+        guardian, "import os, sys; print(os.environ['GREETING']); print('oops', file=sys.stderr)"
     )
     driver.start()
     assert driver.wait(10) == 0
@@ -53,22 +53,23 @@ def test_output_of_every_run_is_kept(guardian: Guardian, tmp_path: Path) -> None
     driver.kill()
 
 
-def test_a_clean_stop_gives_the_own_exit_code(guardian: Guardian, tmp_path: Path) -> None:
+def test_a_clean_stop_gives_the_own_exit_code(guardian: Guardian) -> None:
     code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print('up', flush=True); signal.pause()"
-    driver = process(guardian, tmp_path, code)
+    driver = process(guardian, code)
     driver.start()
     until(lambda: "up" in driver.output())
     assert driver.stop() == 7
 
 
 def test_a_process_that_ignores_its_stop_signal_is_killed_with_its_children(
-    guardian: Guardian, tmp_path: Path
+    guardian: Guardian,
 ) -> None:
     code = (
         "import signal, subprocess, sys; signal.signal(15, signal.SIG_IGN);"
-        "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']); print(child.pid, flush=True); signal.pause()"
+        "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']);"
+        "print(child.pid, flush=True); signal.pause()"
     )
-    driver = process(guardian, tmp_path, code, stop_seconds=0.2)
+    driver = process(guardian, code, stop_seconds=0.2)
     driver.start()
     until(lambda: driver.output().strip())
     child = int(driver.output())
@@ -84,11 +85,10 @@ def _gone(pid: int) -> bool:
         return True
 
 
-def test_a_missing_program_is_told(guardian: Guardian, tmp_path: Path) -> None:
+def test_a_missing_program_is_told(guardian: Guardian) -> None:
     driver = DriverProcess(
         ["/no/such/program"],
         environment={},
-        log=tmp_path / "log",
         guardian=guardian,
         stop_signal=signal.SIGTERM,
         stop_seconds=1,
@@ -100,14 +100,118 @@ def test_a_missing_program_is_told(guardian: Guardian, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["/no/such/program"], 'hooks.x: no program "/no/such/program"'),
+        (["/no/such/program"], 'hooks.x: no program "/no/such/program"; build it or correct the path'),
+        (["no-such-program"], 'hooks.x: no program "no-such-program" in PATH'),
+        (["./no-such-program"], "{descriptor_dir} is the descriptor's folder"),
+        (["/etc/passwd"], 'cannot start "/etc/passwd": it is not executable; chmod'),
         ([sys.executable, "-c", "import sys; sys.exit('it is broken')"], "ended with code 1: it is broken"),
-        ([sys.executable, "-c", "import signal; signal.pause()"], "did not end within 0.3 s"),
+        ([sys.executable, "-c", "import sys; sys.exit(3)"], "ended with code 3 and said nothing"),
+        ([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], "ended with signal SIGKILL"),
+        (
+            [sys.executable, "-c", "import os; os.write(1, b'\\xff\\xfe oh\\n'); os._exit(2)"],
+            "code 2: \ufffd\ufffd oh",
+        ),
+        ([sys.executable, "-c", "import signal; signal.pause()"], "did not end within 0.3 s; it must"),
     ],
 )
-def test_a_command_that_fails_is_told_with_its_last_words(command: list[str], message: str) -> None:
-    with pytest.raises(StartError, match=message):
-        run_command(command, what="hooks.x", timeout=0.3 if "pause" in command[-1] else 20)
+def test_a_command_that_fails_is_told_with_its_last_words(
+    guardian: Guardian, command: list[str], message: str
+) -> None:
+    commands = Commands(guardian)
+    with pytest.raises(StartError) as caught:
+        commands.run(command, "hooks.x", 0.3 if "pause" in command[-1] else 20)
+    assert message in str(caught.value)
+    commands.close()
+
+
+def test_a_script_without_its_interpreter_is_told(guardian: Guardian, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    with pytest.raises(StartError, match="the interpreter that its first line names does not exist"):
+        Commands(guardian).run([str(script)], "hooks.x")
+
+
+# Starts a sleeper in a session of its own, tells its number, and ends.
+DAEMON = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'], start_new_session=True)
+print(child.pid, flush=True)
+"""
+
+
+def test_what_a_driver_leaves_in_another_session_dies_with_it(guardian: Guardian) -> None:
+    driver = process(guardian, DAEMON + "import signal; signal.pause()")
+    driver.start()
+    until(lambda: driver.output().strip())
+    child = int(driver.output())
+    assert not _gone(child)
+    driver.kill()
+    until(lambda: _gone(child))
+
+
+def test_what_a_command_leaves_in_the_background_lives_until_the_close(
+    guardian: Guardian, tmp_path: Path
+) -> None:
+    told = tmp_path / "pid"
+    commands = Commands(guardian)
+    commands.run(
+        [sys.executable, "-c", DAEMON + f"open({str(told)!r}, 'w').write(str(child.pid))"], "hooks.x"
+    )
+    child = int(told.read_text())
+    assert not _gone(child)
+    commands.close()
+    until(lambda: _gone(child))
+
+
+def test_a_command_that_runs_at_the_close_ends(guardian: Guardian) -> None:
+    commands = Commands(guardian)
+    caught: list[StartError] = []
+
+    def run() -> None:
+        try:
+            commands.run([sys.executable, "-c", "import signal; signal.pause()"], "prepareNode[0]")
+        except StartError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: commands._running)
+    commands.close()
+    thread.join(10)
+    assert "signal SIGKILL" in str(caught[0])
+    with pytest.raises(StartError, match="the run is over"):
+        commands.run(["true"], "hooks.x")
+
+
+def test_after_the_close_a_driver_does_not_start_again(guardian: Guardian) -> None:
+    driver = process(guardian, "import signal; signal.pause()")
+    driver.start()
+    driver.close()
+    with pytest.raises(StartError, match="the run is over"):
+        driver.start()
+
+
+def test_endless_output_is_kept_up_to_a_limit(guardian: Guardian, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "HEAD_BYTES", 100_000)
+    monkeypatch.setattr(output, "TAIL_BYTES", 10_000)
+    code = "import os\nos.write(1, b'first\\n')\nwhile True: os.write(1, bytes(range(256)) * 256)"
+    driver = process(guardian, code)
+    driver.start()
+    until(lambda: "bytes left out" in driver.output())
+    text = driver.output()
+    assert text.startswith("first\n")
+    assert len(text) <= 100_000 + 10_000 + len("\n[99999999999 bytes left out]\n")
+    driver.close()
+
+
+def test_the_environment_of_a_driver_leads_to_no_other_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/home/me/.kube/config")
+    monkeypatch.setenv("NO_PROXY", "example.com")
+    monkeypatch.setenv("KEPT", "yes")
+    found = child_environment("mark", {"A": "1"}, {"A": "2"})
+    assert "KUBECONFIG" not in found and found["NO_PROXY"] == "example.com,127.0.0.1"
+    assert (found["A"], found["KEPT"], found["DRAKIT_OWNER"]) == ("2", "yes", "mark")
 
 
 KIT = """
