@@ -1,21 +1,21 @@
-"""The driver's few calls to the Kubernetes API, on the `kubernetes` package; objects are plain dicts.
-
-Importing that package takes a third of a second: `connect` does it when it is called, in a thread of its own.
-"""
+"""The driver's few calls to the Kubernetes API over urllib3; objects are plain dicts."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
-from driver.sdk.errors import ClaimError, SettingsError
+from driver.sdk import kubeconfig as credentials
+from driver.sdk.errors import ClaimError
 
-_GROUP: Final = ("resource.k8s.io", "v1")
+_GROUP: Final = "/apis/resource.k8s.io/v1"
+_SLICES: Final = f"{_GROUP}/resourceslices"
 _TIMEOUT: Final = (5.0, 30.0)
 """Seconds for connecting and between two bytes of an answer."""
 _CLAIM_TIMEOUT: Final = (3.0, 10.0)
@@ -88,63 +88,43 @@ class Api:
         Raises:
             SettingsError: if the configuration cannot be used.
         """
-        from kubernetes import client, config
+        import urllib3
 
-        settings = client.Configuration()
-        try:
-            if kubeconfig is None:
-                config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-            else:
-                config.load_kube_config(str(kubeconfig), client_configuration=settings, persist_config=False)  # type: ignore[no-untyped-call]
-        except Exception as problem:
-            raise SettingsError(
-                f"--kubeconfig {kubeconfig or '(service account of the pod)'}: {problem}"
-            ) from problem
+        self._credentials = credentials.load(kubeconfig)
+        self._headers = {
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        }
         # The HTTP library would repeat calls on its own, invisible to the retry rules here.
-        settings.retries = False
-        settings.connection_pool_maxsize = 64
-        transport = client.ApiClient(settings)
-        transport.user_agent = user_agent
-        self._objects = client.CustomObjectsApi(transport)
-        self._core = client.CoreV1Api(transport)
+        self._pool = urllib3.PoolManager(maxsize=64, ssl_context=self._credentials.ssl_context, retries=False)
 
     def claim(self, namespace: str, name: str) -> dict[str, Any]:
         """Read a ResourceClaim."""
-        read = self._objects.get_namespaced_custom_object
-        return _object(
-            self._call(read, *_GROUP, namespace, "resourceclaims", name, _request_timeout=_CLAIM_TIMEOUT)
-        )
+        path = f"{_GROUP}/namespaces/{quote(namespace)}/resourceclaims/{quote(name)}"
+        return _object(self._json("GET", path, timeout=_CLAIM_TIMEOUT))
 
     def node_uid(self, name: str) -> str:
         """Read the UID of a Node."""
-        # Not as the package's model, which refuses Nodes whose fields it does not expect.
-        response = self._raw(self._core.read_node, name, _request_timeout=_TIMEOUT)
-        try:
-            return str(_object(json.loads(response.data))["metadata"]["uid"])
-        except (ValueError, KeyError) as problem:
-            raise _no_answer(problem) from problem
+        return str(_object(self._json("GET", f"/api/v1/nodes/{quote(name)}"))["metadata"].get("uid", ""))
 
     def list_slices(self, selector: str) -> tuple[list[dict[str, Any]], str]:
         """All slices that match a field selector, and the resourceVersion of the list."""
-        read = self._objects.list_cluster_custom_object
-        found = _object(
-            self._call(read, *_GROUP, "resourceslices", field_selector=selector, _request_timeout=_TIMEOUT)
-        )
+        found = _object(self._json("GET", _SLICES, query={"fieldSelector": selector}))
         items = [_object(item) for item in found.get("items") or []]
         return items, str(found["metadata"].get("resourceVersion", ""))
 
     def watch_slices(self, selector: str, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Changes after a version: (ADDED | MODIFIED | DELETED | BOOKMARK, object) until the server ends it."""
-        response = self._raw(
-            self._objects.list_cluster_custom_object,
-            *_GROUP,
-            "resourceslices",
-            field_selector=selector,
-            resource_version=version,
-            allow_watch_bookmarks=True,
-            timeout_seconds=_WATCH_SECONDS,
-            watch=True,
-            _request_timeout=(_TIMEOUT[0], _WATCH_SECONDS + 30.0),
+        query = {
+            "fieldSelector": selector,
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_WATCH_SECONDS),
+            "watch": "true",
+        }
+        response = self._send(
+            "GET", _SLICES, query=query, timeout=(_TIMEOUT[0], _WATCH_SECONDS + 30.0), stream=True
         )
         try:
             for line in self._lines(response):
@@ -152,17 +132,73 @@ class Api:
         finally:
             response.close()
 
-    def _raw(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def create_slice(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Create a slice and return what is stored."""
+        return _object(self._json("POST", _SLICES, item))
+
+    def update_slice(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Replace a slice, provided that it has not changed, and return what is stored."""
+        return _object(self._json("PUT", f"{_SLICES}/{quote(item['metadata']['name'])}", item))
+
+    def delete_slice(self, item: dict[str, Any]) -> None:
+        """Delete a slice, provided that it has not changed."""
+        metadata = item["metadata"]
+        preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        self._json("DELETE", f"{_SLICES}/{quote(metadata['name'])}", options)
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        timeout: tuple[float, float] | None = None,
+    ) -> Any:
+        """The answer to a request, decoded."""
+        response = self._send(method, path, body, query=query, timeout=timeout)
+        try:
+            return json.loads(response.data)
+        except ValueError as problem:
+            # An answer that ends in the middle of its JSON.
+            raise _no_answer(problem) from problem
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        timeout: tuple[float, float] | None = None,
+        stream: bool = False,
+    ) -> Any:
         """The response itself; an answer other than success is raised."""
-        response = self._call(function, *arguments, **options, _preload_content=False)
-        if response.status >= 400:
-            text = response.data.decode("utf-8", "replace")
-            raise failure_from(response.status, text, response.headers.get("Retry-After", ""))
+        import urllib3
+
+        url = f"{self._credentials.server}{path}{'?' + urlencode(query) if query else ''}"
+        connect, read = timeout or _TIMEOUT
+        try:
+            response = self._pool.request(
+                method,
+                url,
+                body=None if body is None else json.dumps(body).encode(),
+                headers={**self._headers, **self._credentials.headers()},
+                timeout=urllib3.Timeout(connect=connect, read=read),
+                preload_content=not stream,
+                redirect=False,
+            )
+            if response.status >= 300:
+                text = response.data.decode("utf-8", "replace")
+                raise failure_from(response.status, text, response.headers.get("Retry-After", ""))
+        except (urllib3.exceptions.HTTPError, OSError) as problem:
+            raise _no_answer(problem) from problem
         return response
 
     def _lines(self, response: Any) -> Iterator[bytes]:
         rest = b""
-        chunks = response.stream(amt=None, decode_content=True)
+        chunks = response.stream(decode_content=True)
         while True:
             try:
                 rest += next(chunks)
@@ -172,48 +208,6 @@ class Api:
                 raise _no_answer(problem) from problem
             *lines, rest = rest.split(b"\n")
             yield from filter(None, lines)
-
-    def create_slice(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Create a slice and return what is stored."""
-        create = self._objects.create_cluster_custom_object
-        return _object(self._call(create, *_GROUP, "resourceslices", item, _request_timeout=_TIMEOUT))
-
-    def update_slice(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Replace a slice, provided that it has not changed, and return what is stored."""
-        replace, name = self._objects.replace_cluster_custom_object, item["metadata"]["name"]
-        return _object(self._call(replace, *_GROUP, "resourceslices", name, item, _request_timeout=_TIMEOUT))
-
-    def delete_slice(self, item: dict[str, Any]) -> None:
-        """Delete a slice, provided that it has not changed."""
-        metadata = item["metadata"]
-        preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        self._call(
-            self._objects.delete_cluster_custom_object,
-            *_GROUP,
-            "resourceslices",
-            metadata["name"],
-            body={"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions},
-            _request_timeout=_TIMEOUT,
-        )
-
-    @staticmethod
-    def _call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        from kubernetes.client.exceptions import ApiException
-        from urllib3.exceptions import HTTPError
-
-        try:
-            return function(*arguments, **options)
-        except ApiException as problem:
-            if not problem.status:
-                raise _no_answer(problem) from problem
-            body = (
-                problem.body.decode("utf-8", "replace") if isinstance(problem.body, bytes) else problem.body
-            )
-            headers = problem.headers or {}
-            raise failure_from(int(problem.status), body or "", headers.get("Retry-After", "")) from problem
-        except (HTTPError, OSError, ValueError) as problem:
-            # ValueError: an answer that ends in the middle of its JSON.
-            raise _no_answer(problem) from problem
 
 
 def _object(value: Any) -> dict[str, Any]:
