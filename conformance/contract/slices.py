@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,8 @@ _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 def content(slices: Sequence[Mapping[str, Any]]) -> list[Any]:
     """What the slices say, without names and versions: pools with their devices in order."""
     ordered = sorted(slices, key=lambda item: (item["spec"]["pool"]["name"], item["metadata"]["name"]))
-    return [{key: value for key, value in item["spec"].items() if key != "pool"} for item in ordered]
+    specs = [{key: value for key, value in item["spec"].items() if key != "pool"} for item in ordered]
+    return copy.deepcopy(specs)
 
 
 def _attributes(slices: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:

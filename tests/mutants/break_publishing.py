@@ -116,7 +116,8 @@ def attribute_twice() -> None:
 @mutant("silent-without-devices", "DRV-SLC-10")
 def silent_without_devices() -> None:
     """Finding no device is nothing to talk about."""
-    publisher.log = SimpleNamespace(info=log.info, warning=lambda *words, **more: None, error=log.error)  # type: ignore[assignment]
+    quiet = SimpleNamespace(info=log.info, warning=lambda *words, **more: None, error=log.error)
+    publisher.log = gpu.log = quiet  # type: ignore[assignment]
     real = Readiness.set
     Readiness.set = lambda self, name, reason="": real(self, name)  # type: ignore[method-assign]
 
