@@ -1,0 +1,34 @@
+"""Puts the real output of `tox -e conformance` into the README: `python -m tools.transcript OUTPUT`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+_SPAN = re.compile(r"(<!-- transcript -->\n```\n).*?(```\n<!-- end of transcript -->)", re.DOTALL)
+_HEAD, _TAIL = 8, 6
+
+
+def shorten(lines: list[str]) -> list[str]:
+    """The first rows of the table, a mark, and the end of the output."""
+    if len(lines) <= _HEAD + _TAIL:
+        return lines
+    return [*lines[:_HEAD], "...", *lines[-_TAIL:]]
+
+
+def main() -> int:
+    """Replace the transcript; colours and trailing blanks go."""
+    text = Path(sys.argv[1]).read_text(encoding="utf-8")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    lines = [line.rstrip() for line in plain[plain.index("ID ") :].splitlines()]
+    body = "\n".join(shorten(lines)) + "\n"
+    README.write_text(
+        _SPAN.sub(lambda match: match[1] + body + match[2], README.read_text(encoding="utf-8")), encoding="utf-8"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
