@@ -92,6 +92,7 @@ def _requirement(record: Reader, area: str) -> Requirement:
         subject=record.choice("subject", SUBJECTS, "driver"),
         source=tuple(record.strings("source", required=True)),
         area=area,
+        mutants=tuple(record.strings("mutants", required=True)),
         isolation=Isolation(record.choice("isolation", list(Isolation), "parallel")),
         gates=tuple(record.strings("gates")),
         since=record.take("since", str, "1.34"),

@@ -62,8 +62,9 @@ class KnownGap:
 class Requirement:
     """One sentence that a driver or a cluster component has to fulfil; the record beside its test.
 
-    `id` is never renamed or reused. `since` and `until` are Kubernetes minors, `capability` a word of
-    capabilities.yaml (empty: everybody), `hooks` the descriptor hooks without which it cannot be tested.
+    `id` is never renamed or reused. `mutants` are broken subjects (tests/mutants) under which the test was seen
+    failing. `since` and `until` are Kubernetes minors, `capability` a word of capabilities.yaml (empty: everybody),
+    `hooks` the descriptor hooks without which it cannot be tested.
     """
 
     id: str
@@ -72,6 +73,7 @@ class Requirement:
     subject: str
     source: tuple[str, ...]
     area: str
+    mutants: tuple[str, ...] = ()
     isolation: Isolation = Isolation.PARALLEL
     gates: tuple[str, ...] = ()
     since: str = "1.34"
@@ -94,7 +96,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Result:
-    """Verdict of one requirement with everything needed to understand it."""
+    """Verdict of one requirement with everything needed to understand it.
+
+    `mistake`: an error that the user's input caused, such as a hook that does not work, and not the kit.
+    """
 
     requirement: Requirement
     verdict: Verdict
@@ -103,6 +108,7 @@ class Result:
     seen: str = ""
     evidence: tuple[Evidence, ...] = field(default=())
     seconds: float = 0.0
+    mistake: bool = False
 
 
 class Failed(Exception):  # noqa: N818 - an outcome, not a fault of the kit
@@ -117,6 +123,17 @@ class Failed(Exception):  # noqa: N818 - an outcome, not a fault of the kit
 
 class NotTestable(Exception):  # noqa: N818 - an outcome, not a fault of the kit
     """The requirement cannot be tested here; the reason is a full clause."""
+
+
+class InputError(Exception):
+    """Something the user gave does not work, so that a requirement cannot be judged; the text says what to do.
+
+    `fatal`: no requirement can be judged.
+    """
+
+    def __init__(self, text: str, *, fatal: bool = False) -> None:
+        super().__init__(text)
+        self.fatal = fatal
 
 
 def check(condition: bool, expected: str, seen: object) -> None:

@@ -20,7 +20,7 @@ def _patch(parse: Any) -> None:
     GpuProfile.parse_config = parse  # type: ignore[method-assign]
 
 
-@mutant("refuses-config", "DRV-CFG-01")
+@mutant("refuses-config")
 def refuses_config() -> None:
     """No configuration is good enough."""
 
@@ -30,7 +30,7 @@ def refuses_config() -> None:
     _patch(parse)
 
 
-@mutant("lenient-config", "DRV-CFG-02")
+@mutant("lenient-config")
 def lenient_config() -> None:
     """What it does not understand in a configuration it leaves out."""
 
@@ -43,7 +43,7 @@ def lenient_config() -> None:
     _patch(parse)
 
 
-@mutant("nameless-config-error", "DRV-CFG-02")
+@mutant("nameless-config-error")
 def nameless_config_error() -> None:
     """A wrong configuration is refused without a word about what is wrong."""
 
@@ -56,13 +56,13 @@ def nameless_config_error() -> None:
     _patch(parse)
 
 
-@mutant("any-kind", "DRV-CFG-03")
+@mutant("any-kind")
 def any_kind() -> None:
     """The kind of a configuration is not looked at."""
     _patch(lambda self, parameters: PARSE(self, {**parameters, **_DEFAULT}))
 
 
-@mutant("reads-foreign-config", "DRV-CFG-04")
+@mutant("reads-foreign-config")
 def reads_foreign_config() -> None:
     """Configurations of other drivers are read as its own."""
     real = preparer.configs_for
@@ -77,13 +77,13 @@ def reads_foreign_config() -> None:
     preparer.configs_for = configs
 
 
-@mutant("unscoped-config", "DRV-CFG-05", "DRV-CFG-06")
+@mutant("unscoped-config")
 def unscoped_config() -> None:
     """Every configuration is taken for every request."""
     OpaqueConfig.applies_to = lambda self, request: True  # type: ignore[method-assign]
 
 
-@mutant("exact-config-scope", "DRV-CFG-06")
+@mutant("exact-config-scope")
 def exact_config_scope() -> None:
     """A configuration for a request does not reach the sub-request that was chosen."""
     OpaqueConfig.applies_to = lambda self, request: not self.requests or request in self.requests  # type: ignore[method-assign]

@@ -27,13 +27,13 @@ def _patch_unprepare(unprepare: Any) -> None:
     Preparer.unprepare = unprepare  # type: ignore[method-assign]
 
 
-@mutant("forgets-a-device", "DRV-PREP-01")
+@mutant("forgets-a-device")
 def forgets_a_device() -> None:
     """An answer holds the first device of the claim only."""
     _patch_prepare(lambda self, ref: PREPARE(self, ref)[:1])
 
 
-@mutant("full-request-names", "DRV-PREP-02")
+@mutant("full-request-names")
 def full_request_names() -> None:
     """Answers carry request/sub-request, which the kubelet does not find in any container."""
     from driver.sdk import allocation
@@ -41,7 +41,7 @@ def full_request_names() -> None:
     allocation.base_request = lambda request: request
 
 
-@mutant("refuses-repetition", "DRV-PREP-03")
+@mutant("refuses-repetition")
 def refuses_repetition() -> None:
     """A claim that is prepared already is an error."""
 
@@ -51,7 +51,7 @@ def refuses_repetition() -> None:
     Preparer._again = again  # type: ignore[method-assign]
 
 
-@mutant("busy", "DRV-PREP-04")
+@mutant("busy")
 def busy() -> None:
     """While a claim is being prepared, a second call for it is an error."""
     lock = threading.Lock()
@@ -70,7 +70,7 @@ def busy() -> None:
     _patch_prepare(prepare)
 
 
-@mutant("versions-differ", "DRV-PREP-05")
+@mutant("versions-differ")
 def versions_differ() -> None:
     """Through v1beta1 an answer has no devices."""
     real = services._Plugin.prepare
@@ -85,14 +85,14 @@ def versions_differ() -> None:
     services._Plugin.prepare = prepare  # type: ignore[method-assign]
 
 
-@mutant("ignores-uid", "DRV-PREP-06")
+@mutant("ignores-uid")
 def ignores_uid() -> None:
     """The claim's name is enough."""
     real = preparer.check_claim
     preparer.check_claim = lambda claim, ref: real({**claim, "metadata": {"uid": ref.uid}}, ref)
 
 
-@mutant("prepares-unallocated", "DRV-PREP-07")
+@mutant("prepares-unallocated")
 def prepares_unallocated() -> None:
     """A claim without allocation counts as one without devices."""
     real = preparer.check_claim
@@ -101,7 +101,7 @@ def prepares_unallocated() -> None:
     )
 
 
-@mutant("prepares-missing", "DRV-PREP-08")
+@mutant("prepares-missing")
 def prepares_missing() -> None:
     """A claim that cannot be found counts as one without devices."""
 
@@ -116,7 +116,7 @@ def prepares_missing() -> None:
     _patch_prepare(prepare)
 
 
-@mutant("takes-foreign-results", "DRV-PREP-09")
+@mutant("takes-foreign-results")
 def takes_foreign_results() -> None:
     """Results are filtered by pool instead of by driver."""
     real = preparer.allocated_devices
@@ -133,7 +133,7 @@ def takes_foreign_results() -> None:
     preparer.allocated_devices = allocated
 
 
-@mutant("refuses-no-results", "DRV-PREP-10")
+@mutant("refuses-no-results")
 def refuses_no_results() -> None:
     """A claim without a result of this driver is an error."""
     real = Preparer._wanted
@@ -147,13 +147,13 @@ def refuses_no_results() -> None:
     Preparer._wanted = wanted  # type: ignore[method-assign]
 
 
-@mutant("prepares-twice", "DRV-PREP-11", "DRV-PREP-12")
+@mutant("prepares-twice")
 def prepares_twice() -> None:
     """Whether a device is held by another claim is not looked at."""
     preparer._refuse_conflict = lambda device, other: None
 
 
-@mutant("error-for-all", "DRV-PREP-12")
+@mutant("error-for-all")
 def error_for_all() -> None:
     """One refused claim fails the whole call."""
     real = services._Plugin.prepare
@@ -168,14 +168,14 @@ def error_for_all() -> None:
     services._Plugin.prepare = prepare  # type: ignore[method-assign]
 
 
-@mutant("answers-first-claim", "DRV-PREP-13")
+@mutant("answers-first-claim")
 def answers_first_claim() -> None:
     """Only the first claim of a call is answered."""
     real = services._references
     services._references = lambda request: real(request)[:1]
 
 
-@mutant("leaves-half", "DRV-PREP-14")
+@mutant("leaves-half")
 def leaves_half() -> None:
     """A failed prepare keeps the devices it has got, and unprepare knows only finished claims."""
     Preparer._undo = lambda self, ref: ""  # type: ignore[method-assign]
@@ -188,7 +188,7 @@ def leaves_half() -> None:
     _patch_unprepare(unprepare)
 
 
-@mutant("needs-published-slices", "DRV-PREP-15")
+@mutant("needs-published-slices")
 def needs_published_slices() -> None:
     """Prepare looks devices up in a table that the publisher fills."""
     published = threading.Event()
@@ -207,7 +207,7 @@ def needs_published_slices() -> None:
     _patch_prepare(prepare)
 
 
-@mutant("takes-any-device", "DRV-PREP-16")
+@mutant("takes-any-device")
 def takes_any_device() -> None:
     """For a device it does not know it takes the first one it has."""
     real = Inventory.address
@@ -219,13 +219,13 @@ def takes_any_device() -> None:
     )
 
 
-@mutant("refuses-admin", "DRV-PREP-17")
+@mutant("refuses-admin")
 def refuses_admin() -> None:
     """Admin access needs a free device."""
     PreparedDevice.conflicts = lambda self, other: self.address == other.address  # type: ignore[method-assign]
 
 
-@mutant("refuses-unknown-unprepare", "DRV-UNP-01", "DRV-UNP-02")
+@mutant("refuses-unknown-unprepare")
 def refuses_unknown_unprepare() -> None:
     """Unprepare of a claim it does not know is an error."""
 
@@ -237,7 +237,7 @@ def refuses_unknown_unprepare() -> None:
     _patch_unprepare(unprepare)
 
 
-@mutant("refuses-second-unprepare", "DRV-UNP-02")
+@mutant("refuses-second-unprepare")
 def refuses_second_unprepare() -> None:
     """A claim can be unprepared once."""
     done: set[str] = set()
@@ -251,7 +251,7 @@ def refuses_second_unprepare() -> None:
     _patch_unprepare(unprepare)
 
 
-@mutant("unprepare-reads-claim", "DRV-UNP-03")
+@mutant("unprepare-reads-claim")
 def unprepare_reads_claim() -> None:
     """Unprepare reads the claim from the API."""
 
@@ -263,7 +263,7 @@ def unprepare_reads_claim() -> None:
     _patch_unprepare(unprepare)
 
 
-@mutant("leaks-devices", "DRV-UNP-04")
+@mutant("leaks-devices")
 def leaks_devices() -> None:
     """Every third unprepare is a lie."""
     calls: list[str] = []
@@ -276,7 +276,7 @@ def leaks_devices() -> None:
     _patch_unprepare(unprepare)
 
 
-@mutant("unprepare-needs-hardware", "DRV-UNP-05")
+@mutant("unprepare-needs-hardware")
 def unprepare_needs_hardware() -> None:
     """Unprepare opens every device of the claim."""
 

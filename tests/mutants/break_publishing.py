@@ -22,7 +22,7 @@ from tests.mutants.registry import descriptor_mutant, mutant
 _NEVER = 1e9
 
 
-@mutant("publishes-nothing", "DRV-SLC-01")
+@mutant("publishes-nothing")
 def publishes_nothing() -> None:
     """No slice is ever written."""
     Publisher._apply = lambda self, todo: None  # type: ignore[method-assign]
@@ -39,19 +39,19 @@ def _patch_spec(change: Any) -> None:
     slices._spec = spec
 
 
-@mutant("wrong-count", "DRV-SLC-02")
+@mutant("wrong-count")
 def wrong_count() -> None:
     """resourceSliceCount is one too many."""
     _patch_spec(lambda spec: spec["pool"].update(resourceSliceCount=spec["pool"]["resourceSliceCount"] + 1))
 
 
-@mutant("no-owner", "DRV-SLC-03")
+@mutant("no-owner")
 def no_owner() -> None:
     """Slices have no owner."""
     slices._owners = lambda pool: []
 
 
-@mutant("starts-over", "DRV-SLC-04")
+@mutant("starts-over")
 def starts_over() -> None:
     """At each start all slices are replaced, beginning with generation 1."""
     real = publisher.plan
@@ -66,7 +66,7 @@ def starts_over() -> None:
     publisher.plan = plan
 
 
-@mutant("hides-used-devices", "DRV-SLC-05")
+@mutant("hides-used-devices")
 def hides_used_devices() -> None:
     """Slices list what is free."""
     from driver.sdk.inventory import Inventory
@@ -82,26 +82,26 @@ def hides_used_devices() -> None:
     Inventory.look = look  # type: ignore[method-assign]
 
 
-@mutant("never-repairs", "DRV-SLC-06", "DRV-SLC-07")
+@mutant("never-repairs")
 def never_repairs() -> None:
     """What others do to its slices is not noticed."""
     Publisher._disturbed = lambda self: None  # type: ignore[method-assign]
 
 
-@mutant("keeps-edits", "DRV-SLC-07")
+@mutant("keeps-edits")
 def keeps_edits() -> None:
     """Missing slices come back, changed ones stay changed."""
     slices._same = lambda *arguments: True
 
 
-@mutant("raw-strings", "DRV-SLC-08")
+@mutant("raw-strings")
 def raw_strings() -> None:
     """Strings and versions of the hardware are published as they are."""
     gpu.string_attribute = lambda text: {"string": text or ""}
     gpu.version_attribute = lambda text: {"version": text or ""}
 
 
-@mutant("attribute-twice", "DRV-SLC-09")
+@mutant("attribute-twice")
 def attribute_twice() -> None:
     """Attributes are published bare and with the driver's domain."""
     real = gpu.attributes
@@ -113,7 +113,7 @@ def attribute_twice() -> None:
     gpu.attributes = attributes
 
 
-@mutant("silent-without-devices", "DRV-SLC-10")
+@mutant("silent-without-devices")
 def silent_without_devices() -> None:
     """Finding no device is nothing to talk about."""
     quiet = SimpleNamespace(info=log.info, warning=lambda *words, **more: None, error=log.error)
@@ -122,7 +122,7 @@ def silent_without_devices() -> None:
     Readiness.set = lambda self, name, reason="": real(self, name)  # type: ignore[method-assign]
 
 
-@mutant("chatty", "DRV-SLC-11")
+@mutant("chatty")
 def chatty() -> None:
     """Slices are written every five seconds, changed or not."""
     real = slices._same
@@ -142,7 +142,7 @@ def chatty() -> None:
     Publisher.run = run  # type: ignore[method-assign]
 
 
-@mutant("odd-bus-id", "DRV-SLC-12")
+@mutant("odd-bus-id")
 def odd_bus_id() -> None:
     """pciBusID has no PCI domain."""
     real = gpu.attributes
@@ -163,25 +163,25 @@ def _gives_up(*statuses: int) -> None:
     Publisher._disturbed = lambda self: None  # type: ignore[method-assign]
 
 
-@mutant("gives-up-on-conflict", "DRV-PUB-01")
+@mutant("gives-up-on-conflict")
 def gives_up_on_conflict() -> None:
     """A conflict ends publishing."""
     _gives_up(409)
 
 
-@mutant("gives-up-on-server-error", "DRV-PUB-02")
+@mutant("gives-up-on-server-error")
 def gives_up_on_server_error() -> None:
     """A server error ends publishing."""
     _gives_up(500, 503)
 
 
-@mutant("gives-up-on-429", "DRV-PUB-03")
+@mutant("gives-up-on-429")
 def gives_up_on_429() -> None:
     """Too many requests ends publishing."""
     _gives_up(429)
 
 
-@mutant("ignores-retry-after", "DRV-PUB-03")
+@mutant("ignores-retry-after")
 def ignores_retry_after() -> None:
     """It comes back before it may."""
     real = ApiFailure.__init__
@@ -193,13 +193,13 @@ def ignores_retry_after() -> None:
     ApiFailure.__init__ = init  # type: ignore[method-assign]
 
 
-@mutant("hammers", "DRV-PUB-04")
+@mutant("hammers")
 def hammers() -> None:
     """A refused slice is written again at once, for ever."""
     Publisher._after = lambda self, problem: 0.05  # type: ignore[method-assign]
 
 
-@mutant("silent-refusal-of-slices", "DRV-PUB-05")
+@mutant("silent-refusal-of-slices")
 def silent_refusal_of_slices() -> None:
     """That the API server refuses its slices it keeps to itself."""
     publisher.log = readiness.log = SimpleNamespace(  # type: ignore[assignment]
@@ -207,7 +207,7 @@ def silent_refusal_of_slices() -> None:
     )
 
 
-@mutant("ends-with-its-watch", "DRV-PUB-06")
+@mutant("ends-with-its-watch")
 def ends_with_its_watch() -> None:
     """When a watch expires it stops watching."""
     real = SliceCache.relist
@@ -221,19 +221,19 @@ def ends_with_its_watch() -> None:
     SliceCache.relist = relist  # type: ignore[method-assign]
 
 
-@mutant("impatient", "DRV-PUB-07")
+@mutant("impatient")
 def impatient() -> None:
     """It gives the API server one second to answer."""
     api._TIMEOUT = (1.0, 1.0)  # type: ignore[misc]
 
 
-@mutant("gives-up-when-cut", "DRV-PUB-08")
+@mutant("gives-up-when-cut")
 def gives_up_when_cut() -> None:
     """A cut connection ends publishing."""
     _gives_up(0)
 
 
-@mutant("undeclared-call", "DRV-PERM-01")
+@mutant("undeclared-call")
 def undeclared_call() -> None:
     """It lists the Pods of all namespaces, which nobody has been told."""
     real = Api.node_uid
@@ -248,13 +248,13 @@ def undeclared_call() -> None:
     Api.node_uid = node_uid  # type: ignore[method-assign]
 
 
-@descriptor_mutant("wildcard", "DRV-PERM-02")
+@descriptor_mutant("wildcard")
 def wildcard(document: dict[str, Any]) -> None:
     """Its permissions hold a wildcard."""
     document["permissions"][0]["verbs"] = ["*"]
 
 
-@mutant("foreign-slice", "DRV-PERM-03")
+@mutant("foreign-slice")
 def foreign_slice() -> None:
     """It publishes a slice for a node it does not run on."""
     real = Api.create_slice
@@ -268,7 +268,7 @@ def foreign_slice() -> None:
     Api.create_slice = create  # type: ignore[method-assign]
 
 
-@mutant("ignores-sigterm", "DRV-LIFE-01")
+@mutant("ignores-sigterm")
 def ignores_sigterm() -> None:
     """The stop signal changes nothing."""
     real = Plugin.start
@@ -280,13 +280,13 @@ def ignores_sigterm() -> None:
     Plugin.start = start  # type: ignore[method-assign]
 
 
-@mutant("leaves-its-socket", "DRV-LIFE-02")
+@mutant("leaves-its-socket")
 def leaves_its_socket() -> None:
     """It ends at once and leaves its sockets."""
     Plugin.stop = lambda self: os._exit(0)  # type: ignore[method-assign]
 
 
-@mutant("takes-slices-along", "DRV-LIFE-03")
+@mutant("takes-slices-along")
 def takes_slices_along() -> None:
     """When it stops it deletes its slices."""
     real = Plugin.stop
@@ -300,7 +300,7 @@ def takes_slices_along() -> None:
     Plugin.stop = stop  # type: ignore[method-assign]
 
 
-@mutant("stops-with-an-error", "DRV-LIFE-04")
+@mutant("stops-with-an-error")
 def stops_with_an_error() -> None:
     """A clean stop ends with an exit code that says otherwise."""
     real = Plugin.stop
@@ -312,7 +312,7 @@ def stops_with_an_error() -> None:
     Plugin.stop = stop  # type: ignore[method-assign]
 
 
-@mutant("silent-without-kubeconfig", "DRV-LIFE-05")
+@mutant("silent-without-kubeconfig")
 def silent_without_kubeconfig() -> None:
     """Without an API client it goes on and says nothing."""
     real = Connection.connect

@@ -18,7 +18,7 @@ class _Nothing:
     def close(self, grace: float | None = None) -> None: ...
 
 
-@mutant("never-registers", "DRV-REG-01")
+@mutant("never-registers")
 def never_registers() -> None:
     """It serves its plugin service, but no registration socket."""
     real = plugin.serve
@@ -27,33 +27,33 @@ def never_registers() -> None:
     )
 
 
-@mutant("wrong-type", "DRV-REG-02", "DRV-REG-11")
+@mutant("wrong-type")
 def wrong_type() -> None:
     """GetInfo answers the type of another kind of plugin."""
     services.PLUGIN_TYPE = "CSIPlugin"  # type: ignore[misc]
 
 
-@mutant("wrong-name", "DRV-REG-03")
+@mutant("wrong-name")
 def wrong_name() -> None:
     """GetInfo answers a name that is not the one in the slices."""
     real = plugin.registration_server
     plugin.registration_server = lambda driver, *rest: real(f"x{driver}", *rest)
 
 
-@mutant("relative-endpoint", "DRV-REG-04")
+@mutant("relative-endpoint")
 def relative_endpoint() -> None:
     """GetInfo answers an endpoint that is right only in the driver's own directory."""
     real = plugin.registration_server
     plugin.registration_server = lambda driver, endpoint, ready: real(driver, Path(endpoint).name, ready)
 
 
-@mutant("bare-versions", "DRV-REG-05", "DRV-REG-11")
+@mutant("bare-versions")
 def bare_versions() -> None:
     """GetInfo lists version numbers, as was right before Kubernetes 1.32."""
     services.DRA_SERVICES = ("1.0.0",)  # type: ignore[assignment]
 
 
-@mutant("unserved-version", "DRV-REG-06")
+@mutant("unserved-version")
 def unserved_version() -> None:
     """GetInfo lists v1beta1.DRAPlugin, which the plugin service does not serve."""
     plugin.plugin_server = lambda claims, ready: services._server(
@@ -61,7 +61,7 @@ def unserved_version() -> None:
     )
 
 
-@mutant("late-service", "DRV-REG-07")
+@mutant("late-service")
 def late_service() -> None:
     """It registers two seconds before its plugin service listens."""
     real = plugin.serve
@@ -77,7 +77,7 @@ def late_service() -> None:
     plugin.serve = serve
 
 
-@mutant("silent-refusal", "DRV-REG-08")
+@mutant("silent-refusal")
 def silent_refusal() -> None:
     """A refused registration is not reported anywhere."""
     services.log = SimpleNamespace(info=log.info, warning=log.warning, error=lambda *words, **more: None)  # type: ignore[assignment]
@@ -89,7 +89,7 @@ def _handlers(server: Any) -> Any:
     return server._state.generic_handlers[0]._method_handlers
 
 
-@mutant("registers-once", "DRV-REG-09")
+@mutant("registers-once")
 def registers_once() -> None:
     """After a registration has succeeded, GetInfo is not answered for a second kubelet."""
     real = plugin.registration_server
@@ -119,7 +119,7 @@ def registers_once() -> None:
     plugin.registration_server = registration_server
 
 
-@mutant("dies-on-stale-socket", "DRV-REG-10")
+@mutant("dies-on-stale-socket")
 def dies_on_stale_socket() -> None:
     """A socket file left by a killed predecessor makes it give up."""
     real = plugin.serve
@@ -132,7 +132,7 @@ def dies_on_stale_socket() -> None:
     plugin.serve = serve
 
 
-@mutant("refuses-notification", "DRV-REG-11")
+@mutant("refuses-notification")
 def refuses_notification() -> None:
     """NotifyRegistrationStatus is answered with an error, so the kubelet takes the plugin out again."""
     real = plugin.registration_server

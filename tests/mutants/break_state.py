@@ -13,21 +13,21 @@ from driver.sdk.preparer import Preparer
 from tests.mutants.registry import mutant
 
 
-@mutant("unresolvable-id", "DRV-CDI-01")
+@mutant("unresolvable-id")
 def unresolvable_id() -> None:
     """The ids of an answer are not those of the file."""
     real = CdiFiles.device_id
     CdiFiles.device_id = lambda self, uid, device: f"{real(self, uid, device)}-x"  # type: ignore[method-assign]
 
 
-@mutant("old-cdi-version", "DRV-CDI-02")
+@mutant("old-cdi-version")
 def old_cdi_version() -> None:
     """The files claim a CDI version that does not know what they use."""
     real = CdiFiles.spec
     CdiFiles.spec = lambda self, uid, devices: {**real(self, uid, devices), "cdiVersion": "0.3.0"}  # type: ignore[method-assign]
 
 
-@mutant("empty-cdi-edits", "DRV-CDI-02")
+@mutant("empty-cdi-edits")
 def empty_cdi_edits() -> None:
     """A device of the file has no edits."""
     real = CdiFiles.spec
@@ -39,7 +39,7 @@ def empty_cdi_edits() -> None:
     CdiFiles.spec = spec  # type: ignore[method-assign]
 
 
-@mutant("constant-ids", "DRV-CDI-03")
+@mutant("constant-ids")
 def constant_ids() -> None:
     """The CDI id of a device is the same for every claim, its content is not."""
     CdiFiles.device_name = lambda self, uid, device: device.name  # type: ignore[method-assign]
@@ -54,7 +54,7 @@ def constant_ids() -> None:
     CdiFiles.spec = spec  # type: ignore[method-assign]
 
 
-@mutant("leaves-cdi-files", "DRV-CDI-04")
+@mutant("leaves-cdi-files")
 def leaves_cdi_files() -> None:
     """Unprepare does not remove the claim's file."""
     CdiFiles.remove = lambda self, uid: None  # type: ignore[method-assign]
@@ -68,34 +68,34 @@ def _forget() -> None:
     Checkpoint.load = classmethod(load)  # type: ignore[method-assign, assignment]
 
 
-@mutant("forgets-and-leaves-files", "DRV-RST-01")
+@mutant("forgets-and-leaves-files")
 def forgets_and_leaves_files() -> None:
     """What was prepared is kept in memory only, and files of unknown claims stay."""
     _forget()
     CdiFiles.clean = lambda self, known: None  # type: ignore[method-assign]
 
 
-@mutant("forgets", "DRV-RST-02")
+@mutant("forgets")
 def forgets() -> None:
     """What was prepared is kept in memory only."""
     _forget()
 
 
-@mutant("new-ids-after-restart", "DRV-RST-03")
+@mutant("new-ids-after-restart")
 def new_ids_after_restart() -> None:
     """The CDI ids depend on the process."""
     real = CdiFiles.device_name
     CdiFiles.device_name = lambda self, uid, device: f"{real(self, uid, device)}-{os.getpid()}"  # type: ignore[method-assign]
 
 
-@mutant("trusts-its-memory", "DRV-RST-04", "DRV-RST-05")
+@mutant("trusts-its-memory")
 def trusts_its_memory() -> None:
     """A claim it remembers is answered without a look at the CDI directory."""
     Preparer.restore = lambda self, entry: None  # type: ignore[method-assign]
     Preparer._again = lambda self, entry, wanted: self._answer(entry)  # type: ignore[method-assign]
 
 
-@mutant("restores-on-demand", "DRV-RST-05")
+@mutant("restores-on-demand")
 def restores_on_demand() -> None:
     """Lost CDI files are written again by the next Prepare only."""
     Preparer.restore = lambda self, entry: None  # type: ignore[method-assign]
@@ -112,7 +112,7 @@ def _load_or_die(fatal: Any) -> None:
     Checkpoint.load = classmethod(load)  # type: ignore[method-assign, assignment]
 
 
-@mutant("dies-on-damage", "DRV-RST-06")
+@mutant("dies-on-damage")
 def dies_on_damage() -> None:
     """A damaged checkpoint is the end."""
     from driver.sdk.checkpoint import parse
@@ -120,7 +120,7 @@ def dies_on_damage() -> None:
     _load_or_die(lambda data: bool(parse(data).damage))
 
 
-@mutant("damage-is-secret", "DRV-RST-06")
+@mutant("damage-is-secret")
 def damage_is_secret() -> None:
     """A damaged checkpoint is thrown away without a word."""
     from driver.sdk import checkpoint, readiness
@@ -129,13 +129,13 @@ def damage_is_secret() -> None:
     checkpoint.log.warning = lambda *words, **more: None
 
 
-@mutant("dies-on-empty-state", "DRV-RST-07")
+@mutant("dies-on-empty-state")
 def dies_on_empty_state() -> None:
     """An empty checkpoint is the end."""
     _load_or_die(lambda data: not data)
 
 
-@mutant("dies-on-missing-device", "DRV-RST-08")
+@mutant("dies-on-missing-device")
 def dies_on_missing_device() -> None:
     """A remembered device that is not there any more is the end."""
 

@@ -1,4 +1,4 @@
-"""The list of mutants: name, fault, the requirements it breaks, and how the reference driver is changed."""
+"""The list of mutants: name, fault, and how the reference driver is changed. Requirements name their mutants."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from conformance import catalogue
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "driver" / "reference.yaml"
@@ -24,10 +26,15 @@ class Mutant:
     """One broken driver. `apply` changes the driver's code in its process, `describe` its descriptor."""
 
     name: str
-    breaks: tuple[str, ...]
     fault: str
     apply: Change | None = None
     describe: DescriptorChange | None = None
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """The requirements that must fail under it."""
+        everything = catalogue.requirements().values()
+        return tuple(requirement.id for requirement in everything if self.name in requirement.mutants)
 
     def write_descriptor(self, folder: Path) -> Path:
         """A descriptor that starts this mutant."""
@@ -52,21 +59,21 @@ def _add(mutant: Mutant) -> None:
     _MUTANTS[mutant.name] = mutant
 
 
-def mutant(name: str, *breaks: str) -> Callable[[Change], Change]:
+def mutant(name: str) -> Callable[[Change], Change]:
     """Declare a function that breaks the driver; its docstring says how."""
 
     def declare(change: Change) -> Change:
-        _add(Mutant(name, breaks, (change.__doc__ or "").strip(), apply=change))
+        _add(Mutant(name, (change.__doc__ or "").strip(), apply=change))
         return change
 
     return declare
 
 
-def descriptor_mutant(name: str, *breaks: str) -> Callable[[DescriptorChange], DescriptorChange]:
+def descriptor_mutant(name: str) -> Callable[[DescriptorChange], DescriptorChange]:
     """Declare a function that breaks the descriptor; its docstring says how."""
 
     def declare(change: DescriptorChange) -> DescriptorChange:
-        _add(Mutant(name, breaks, (change.__doc__ or "").strip(), describe=change))
+        _add(Mutant(name, (change.__doc__ or "").strip(), describe=change))
         return change
 
     return declare
