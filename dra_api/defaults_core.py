@@ -156,7 +156,7 @@ def _node(node: Object) -> None:
     status: Object = node.setdefault("status", {})
     for field in ("capacity", "allocatable"):
         _round_amounts(status.get(field))
-    if status.get("capacity") and status.get("allocatable") is None:
+    if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
 
 

@@ -7,6 +7,7 @@ Kubernetes 1.37 (tests/dra_api/data/wire_golden.json holds a real decoder's answ
 from __future__ import annotations
 
 from .bodies import decode_body, interpret
+from .empties import as_json, as_stored
 from .json_text import decode_json
 from .manifests import ManifestError, ManifestProblem, load_manifests, suggest
 from .objects import Decoded, decode_object
@@ -19,6 +20,8 @@ __all__ = [
     "Decoded",
     "ManifestError",
     "ManifestProblem",
+    "as_json",
+    "as_stored",
     "decode_body",
     "decode_json",
     "decode_object",

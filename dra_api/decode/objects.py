@@ -31,8 +31,9 @@ class Decoded:
 def decode_object(value: Any, gvk: GVK, *, duplicates: Iterable[str] = ()) -> Decoded:
     """The object of a kind from a parsed body.
 
-    Null counts as absent, empty optional fields are dropped, fields that a server always prints are added,
-    times and quantities get their canonical text. kind and apiVersion are those of `gvk`. Of the `duplicates`
+    Null counts as absent, optional fields at their zero value are dropped, fields that a server always prints are
+    added, times and quantities get their canonical text. Explicit empty lists and maps stay, see
+    `dra_api.decode.empties`. kind and apiVersion are those of `gvk`. Of the `duplicates`
     only those of a YAML body matter; those of a JSON body are found again in the value.
 
     Raises DecodeError: unknown kind, or a value of the wrong type.

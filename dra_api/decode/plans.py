@@ -38,6 +38,7 @@ class Rule(NamedTuple):
     absent: Callable[[], Any] | None
     """What is printed when the field is not set; None: nothing."""
     hides_empty: bool
+    """Whether JSON leaves out an empty value, as Go's omitempty says."""
 
 
 class Plan(NamedTuple):
@@ -68,7 +69,10 @@ def zero_element(field: Field) -> Any:
 
 
 def complete(plan: Plan, found: JSONObject) -> JSONObject:
-    """The found values in Go's order, without empty optional ones, with what is always printed."""
+    """The found values in Go's order, without optional zero ones, with what is always printed.
+
+    Empty lists and maps stay as they are found.
+    """
     result: JSONObject = {}
     for name, rule in plan.rules.items():
         if name not in found:
@@ -80,9 +84,8 @@ def complete(plan: Plan, found: JSONObject) -> JSONObject:
             # A zero time counts as not set.
             if rule.absent is not None:
                 result[name] = None
-        elif value or not rule.hides_empty:
-            # An empty list or map comes back from storage as null.
-            result[name] = value if value or rule.field.shape == "one" else None
+        elif value or not rule.hides_empty or rule.field.shape != "one":
+            result[name] = value
     return result
 
 

@@ -201,7 +201,8 @@ def _check_frozen(found: Findings, new: Object, old: Object, fields: tuple[str, 
     if not new.get("immutable"):
         found.forbidden("immutable", _KEEPS)
     for field in fields:
-        if (new.get(field) or {}) != (old.get(field) or {}):
+        # An empty map is a change from none.
+        if new.get(field) != old.get(field):
             found.forbidden(field, _KEEPS)
 
 

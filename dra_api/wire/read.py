@@ -166,6 +166,8 @@ def _packed_reader(field: Field) -> Reader:
     name, convert = field.name, _NUMBERS[field.type]
 
     def read(content: bytes, value: int, found: JSONObject) -> None:
+        if not content:
+            return  # No item makes no list.
         items, at = found.setdefault(name, []), 0
         while at < len(content):
             number, at = read_varint(content, at)

@@ -20,7 +20,7 @@ from clusters.embedded.apiserver.patching import (
     update_fields,
 )
 from clusters.embedded.apiserver.patching.fields import FieldSet
-from dra_api.decode import decode_object
+from dra_api.decode import as_json, decode_object
 from dra_api.schema import GVK, Message, load
 
 TABLE = Path(__file__).parent / "data" / "patch_golden.json.gz"
@@ -68,7 +68,7 @@ def test_patch_gives_the_upstream_document_or_error(case: dict[str, Any]) -> Non
 def compared(obj: dict[str, Any], gvk: GVK) -> tuple[Any, Any]:
     """The object in canonical form without its uid and entries, and the entries."""
     metadata = {key: item for key, item in obj["metadata"].items() if key not in ("uid", "managedFields")}
-    bare = decode_object({**obj, "metadata": metadata}, gvk).object
+    bare = as_json(decode_object({**obj, "metadata": metadata}, gvk).object)
     return bare, obj["metadata"].get("managedFields", [])
 
 

@@ -7,11 +7,12 @@ from clusters.embedded.apiserver.call import Call, Reply
 from clusters.embedded.apiserver.handlers.write import decode_object, write_options
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.times import timestamp
+from dra_api.decode import as_json
 
 
 def create(call: Call, served: Served) -> Reply:
     """POST of a review: its answer is the review with a status."""
-    review = decode_object(call, served, write_options(call, "CreateOptions"))
+    review = as_json(decode_object(call, served, write_options(call, "CreateOptions")))
     api = call.api
     kind = served.resource.kind
     if kind == "TokenReview":

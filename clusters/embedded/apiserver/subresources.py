@@ -16,6 +16,7 @@ from clusters.embedded.apiserver.status import ApiError, bad_request, not_found
 from clusters.embedded.apiserver.storage import Object, ResourceKey
 from clusters.embedded.apiserver.strategies.base import copied
 from clusters.embedded.apiserver.times import timestamp
+from dra_api.decode import as_json
 from dra_api.schema import GVK
 
 _SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -23,8 +24,10 @@ _SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status
 
 def _body(call: Call, gvk: GVK, chosen: WriteOptions) -> Object:
     media_type = negotiation.body_type(call.headers.get("Content-Type"))
-    obj = codec.decode_body(
-        call.body, media_type, gvk, validation=chosen.field_validation, warnings=call.warnings
+    obj = as_json(
+        codec.decode_body(
+            call.body, media_type, gvk, validation=chosen.field_validation, warnings=call.warnings
+        )
     )
     obj.setdefault("metadata", {})
     return obj

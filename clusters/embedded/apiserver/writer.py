@@ -26,6 +26,7 @@ from clusters.embedded.apiserver.strategies.table import strategy_of
 from clusters.embedded.apiserver.times import timestamp
 from clusters.embedded.apiserver.views import from_storage, to_storage
 from dra_api import conversion
+from dra_api.decode import as_stored
 from dra_api.errors import FieldError
 from dra_api.validation.core import name_rule, validate_finalize
 from dra_api.validation.metadata import validate_object_meta, validate_object_meta_update
@@ -216,6 +217,7 @@ def _store_new(
         raise _invalid(served, name, errors)
     request.name, request.object = name, new
     call.api.admission.validate(request)
+    new = as_stored(new)
     metadata = {**new["metadata"], "resourceVersion": ""}
     new["metadata"] = {key: metadata[key] for key in _METADATA_ORDER if key in metadata}
     if options.dry_run:
@@ -326,7 +328,7 @@ def _prepared(
 
 def _store_changed(call: Call, served: Served, new: Object, old: Object, *, dry_run: bool) -> Object:
     resource, store = served.resource, call.api.store
-    new = manager.restore_times(old, new)
+    new = manager.restore_times(old, as_stored(new))
     metadata = new["metadata"]
     if _gone(served, new, old):
         if not dry_run:

@@ -13,7 +13,7 @@ from clusters.embedded.apiserver.patching.errors import PatchError, apply_confli
 from clusters.embedded.apiserver.patching.fields import FieldSet
 from clusters.embedded.apiserver.patching.ownership import Conflicts, Convert, Ownership
 from clusters.embedded.apiserver.patching.typed import TypedError, check, compare, to_set
-from dra_api.decode import decode_object
+from dra_api.decode import as_json, decode_object
 from dra_api.schema import GVK
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -174,10 +174,10 @@ def _with_entries(obj: dict[str, Any], managed: Managed) -> dict[str, Any]:
 
 
 def _typed(obj: dict[str, Any], gvk: GVK) -> dict[str, Any]:
-    """The object as ownership sees it, without managedFields; for no object what every object of the kind has."""
+    """The object as ownership sees it: its JSON without managedFields; for no object what all of the kind have."""
     if not obj:
         return _empty(gvk)
-    return {"apiVersion": gvk.api_version, "kind": gvk.kind, **_without_entries(obj)}
+    return as_json({"apiVersion": gvk.api_version, "kind": gvk.kind, **_without_entries(obj)})
 
 
 @cache

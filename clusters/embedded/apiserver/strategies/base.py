@@ -8,6 +8,7 @@ from typing import Any, Final
 from clusters.embedded.apiserver.auth.attributes import Authorizer
 from clusters.embedded.apiserver.auth.users import User
 from clusters.embedded.apiserver.storage import Object, Reader
+from dra_api.decode import as_stored
 from dra_api.errors import FieldError
 
 STATUS_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
@@ -62,7 +63,7 @@ class Strategy:
 
     def prepare_update(self, new: Object, old: Object, write: Write) -> None:
         """Keep what a client may not change, and count the generation."""
-        if self.manages_generation and new.get("spec") != old.get("spec"):
+        if self.manages_generation and _spec(new) != old.get("spec"):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def prepare_status(self, new: Object, old: Object, write: Write) -> None:
@@ -90,6 +91,11 @@ class Strategy:
     def validate_status(self, new: Object, old: Object, write: Write) -> list[FieldError]:
         """Problems of a changed status."""
         return []
+
+
+def _spec(obj: Object) -> Any:
+    """The spec as it will be stored, which makes it comparable with a stored one."""
+    return as_stored(obj).get("spec")
 
 
 def restore(new: Object, old: Object, name: str) -> None:

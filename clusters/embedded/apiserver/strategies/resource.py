@@ -11,6 +11,7 @@ from clusters.embedded.apiserver.strategies import admin_access
 from clusters.embedded.apiserver.strategies.base import Strategy, Write, keep_status
 from clusters.embedded.apiserver.times import timestamp
 from dra_api import defaults, fields, validation
+from dra_api.decode import as_stored
 from dra_api.errors import FieldError
 
 GRANULAR_STATUS: Final = "DRAResourceClaimGranularStatusAuthorization"
@@ -111,7 +112,7 @@ class ClaimStrategy(DraStrategy):
                 write.verb,
                 namespace=new["metadata"].get("namespace", ""),
                 version=write.sent_as.rpartition("/")[2],
-                new=new.get("status") or {},
+                new=as_stored(new).get("status") or {},
                 old=old.get("status") or {},
                 authorizer=write.authorizer,
             )
