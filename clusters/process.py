@@ -27,6 +27,14 @@ class StartError(Exception):
     """A command of the descriptor that does not work; the text says which and what to do."""
 
 
+def exit_text(code: int | None) -> str:
+    """The end of a process in words, such as "exit code 1" or "signal SIGKILL"."""
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"signal {names.get(-code, -code)}"
+
+
 def child_environment(owner: str, *extra: Mapping[str, str]) -> dict[str, str]:
     """The kit's own environment without the way to other clusters, with the owner's mark and `extra`.
 
@@ -230,10 +238,9 @@ class Commands:
         finally:
             self._end(process)
         if code != 0:
-            end = f"code {code}" if code > 0 else f"signal {signal.Signals(-code).name}"
             output.settle()
             last = _last_line(output) or " and said nothing"
-            raise StartError(f'{what}: "{words}" ended with {end}{last}')
+            raise StartError(f'{what}: "{words}" ended with {exit_text(code)}{last}')
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Kill the command unless it has ended; its background is known by the owner's mark."""

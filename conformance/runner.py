@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from conformance.events import Listener, RequirementFinished, RequirementStarted, RunFinished, RunStarted
-from conformance.model import Evidence, Failed, KnownGap, NotTestable, Requirement, Result, Verdict
+from conformance.model import (
+    Evidence,
+    Failed,
+    InputError,
+    KnownGap,
+    NotTestable,
+    Requirement,
+    Result,
+    Verdict,
+)
 from conformance.planner import Plan
 
 
@@ -32,10 +41,16 @@ class Environment(Protocol):
 
 
 Body = Callable[[Any], None]
+_TEXT_CHARACTERS = 2000
+_EVIDENCE_CHARACTERS = 40_000
 
 
 class Runner:
-    """Runs a plan. The gate requirement runs first; when it does not pass, nothing else can be tested."""
+    """Runs a plan. The gate requirement runs first; when it does not pass, nothing else can be tested.
+
+    `redact` takes secrets out of every text that a result shows. An interrupt ends `run` at once: tests still running
+    are left to themselves, and whoever closes the environment takes away what they work with.
+    """
 
     def __init__(
         self,
@@ -46,6 +61,7 @@ class Runner:
         gaps_apply: Callable[[KnownGap], bool] = lambda gap: False,
         parallel: int = 8,
         gate: str = "",
+        redact: Callable[[str], str] = lambda text: text,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._environment = environment
@@ -54,11 +70,13 @@ class Runner:
         self._gaps_apply = gaps_apply
         self._parallel = parallel
         self._gate = gate
+        self._redact = redact
         self._clock = clock
         self._lock = threading.Lock()
+        self._stopped = threading.Event()
 
     def run(self, plan: Plan, order: Sequence[Requirement]) -> tuple[Result, ...]:
-        """Verdicts of all requirements in the given order."""
+        """Verdicts of all requirements in the given order. Raises InputError when none can be judged."""
         started = self._clock()
         results = {result.requirement.id: result for result in plan.settled}
         self._emit(RunStarted(len(order), len(plan.run)))
@@ -73,23 +91,46 @@ class Runner:
                 for requirement in pending:
                     results[requirement.id] = self._settle(Result(requirement, Verdict.SKIP, reason))
                 pending = []
-        with concurrent.futures.ThreadPoolExecutor(self._parallel, thread_name_prefix="test") as pool:
-            futures = [pool.submit(self._one, requirement) for requirement in pending]
-            try:
-                for future in concurrent.futures.as_completed(futures):
-                    result = future.result()
-                    results[result.requirement.id] = result
-            except BaseException:
-                for future in futures:
-                    future.cancel()
-                raise
+        for result in self._together(pending):
+            results[result.requirement.id] = result
         ordered = tuple(results[requirement.id] for requirement in order)
         self._emit(RunFinished(ordered, self._clock() - started))
         return ordered
 
+    def _together(self, requirements: Sequence[Requirement]) -> Iterator[Result]:
+        """Run tests at the same time; their results as they come.
+
+        The threads are daemons, since a test may wait for a long time in a call that nothing can interrupt.
+        """
+        waiting: queue.SimpleQueue[Requirement] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
+        for requirement in requirements:
+            waiting.put(requirement)
+
+        def work() -> None:
+            while not self._stopped.is_set():
+                try:
+                    done.put(self._one(waiting.get_nowait()))
+                except queue.Empty:
+                    return
+                except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+                    done.put(error)
+
+        try:
+            for number in range(min(self._parallel, len(requirements))):
+                threading.Thread(target=work, name=f"test-{number}", daemon=True).start()
+            for _ in requirements:
+                outcome = done.get()
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                yield outcome
+        finally:
+            self._stopped.set()
+
     def _emit(self, event: Any) -> None:
         with self._lock:
-            self._listener(event)
+            if not self._stopped.is_set() or isinstance(event, RunFinished):
+                self._listener(event)
 
     def _settle(self, result: Result) -> Result:
         self._emit(RequirementFinished(result))
@@ -102,6 +143,7 @@ class Runner:
 
     def _judge(self, requirement: Requirement, started: float) -> Result:
         def result(verdict: Verdict, reason: str = "", **more: Any) -> Result:
+            reason = self._text(reason, _TEXT_CHARACTERS)
             return Result(requirement, verdict, reason, seconds=self._clock() - started, **more)
 
         try:
@@ -116,12 +158,16 @@ class Runner:
             return self._failed(requirement, failure, failure.evidence, started)
         except NotTestable as outcome:
             return result(Verdict.SKIP, f"not testable here: {outcome}")
+        except InputError as error:
+            if error.fatal:
+                raise
+            return result(Verdict.ERROR, f"not judged, the descriptor does not work: {error}", mistake=True)
         except Exception as error:  # noqa: BLE001 - whatever the kit itself does wrong is a verdict of its own
             text = traceback.format_exc()
             return result(
                 Verdict.ERROR,
                 f"the kit broke: {type(error).__name__}: {error}",
-                evidence=(Evidence("log", "traceback of the kit", text),),
+                evidence=self._shown([Evidence("log", "traceback of the kit", text)]),
             )
 
     def _failed(
@@ -132,8 +178,21 @@ class Runner:
             requirement,
             Verdict.KNOWN_GAP if gap else Verdict.FAIL,
             f"known gap of {gap.component} {', '.join(gap.versions)}: {gap.issue}" if gap else "",
-            failure.expected,
-            failure.seen,
-            tuple(evidence),
+            self._text(failure.expected, _TEXT_CHARACTERS),
+            self._text(failure.seen, _TEXT_CHARACTERS),
+            self._shown(evidence),
             self._clock() - started,
         )
+
+    def _shown(self, evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+        return tuple(
+            Evidence(item.kind, item.title, self._text(item.text, _EVIDENCE_CHARACTERS)) for item in evidence
+        )
+
+    def _text(self, text: str, limit: int) -> str:
+        """A text ready for a report: without secrets, and not longer than the limit with its middle left out."""
+        text = self._redact(text)
+        if len(text) <= limit:
+            return text
+        half = limit // 2
+        return f"{text[:half]} [{len(text) - 2 * half} characters left out] {text[-half:]}"

@@ -4,44 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import io
 import json
-import signal
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 
 import click
 from rich.console import Console
 
+from drakit import quiet  # isort: skip - before anything that loads gRPC
 from clusters import descriptor as descriptors
 from clusters.descriptor import Descriptor
 from clusters.document import DocumentError
-from clusters.embedded.cluster import EmbeddedCluster
-from clusters.interface import ClusterSpec
-from clusters.process import StartError
+from clusters.embedded.cluster import EmbeddedCluster, check_room
+from clusters.interface import ClusterError, ClusterSpec
 from conformance import catalogue
 from conformance.contract.environment import GATE, ContractEnvironment
 from conformance.events import Event, Note, RunFinished
-from conformance.model import Requirement, Result
+from conformance.model import InputError, Requirement, Result
 from conformance.planner import Plan, SelectionError, Target, check_patterns, matches, plan
 from conformance.report import document, junit, terminal
 from conformance.runner import Runner
+from drakit.errors import UserError, say, write_out
+from drakit.interrupt import stoppable
 from drakit.version import __version__
 
 TIER = "embedded"
+_FEW = 3
 
 
-class UserError(click.ClickException):
-    """A mistake in usage or input: one clear line, exit code 2."""
+class _ProgressConsole(Console):
+    """A console on stderr that goes silent when nobody reads it any more."""
 
-    exit_code = 2
-
-    def show(self, file: object = None) -> None:
-        """Print the message, each line with the program's name."""
-        for line in self.message.splitlines():
-            click.echo(f"drakit: {line}", err=True)
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
 
 
 @click.command("conformance")
@@ -85,12 +84,13 @@ def command(
             )
         check_patterns(catalogue.requirements().values(), [*focus, *skip])
         subject = descriptors.load(driver, catalogue.capabilities())
-        if report_dir is not None:
-            _check_writable(report_dir)
-        with _terminate_as_interrupt():
+        check_room(subject.name)
+        with stoppable(), _report_folder(report_dir):
             return _judge(subject, focus, skip, report_dir, as_json, parallel)
-    except (DocumentError, SelectionError, StartError) as error:
+    except (DocumentError, SelectionError, ClusterError) as error:
         raise UserError(str(error)) from None
+    except InputError as error:
+        raise UserError(f"{driver}: {error}") from None
     except KeyboardInterrupt:
         raise click.Abort from None
 
@@ -119,10 +119,20 @@ def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:
             }
             for requirement in chosen
         ]
-        click.echo(json.dumps(rows, indent=2))
+        write_out(json.dumps(rows, indent=2) + "\n")
     else:
-        Console().print(terminal.requirements_table(chosen))
+        with _standard_output() as console:
+            terminal.print_requirements(console, chosen)
     return 0
+
+
+@contextlib.contextmanager
+def _standard_output() -> Iterator[Console]:
+    """A console for standard output; what is printed on it is written at the end."""
+    console = Console(file=sys.stdout or io.StringIO())
+    with console.capture() as capture:
+        yield console
+    write_out(capture.get())
 
 
 def _judge(
@@ -150,69 +160,99 @@ def _judge(
     )
     results, seconds = _run(subject, spec, chosen, order, parallel)
     report = document.build(context, results, seconds)
+    unwritten = ""
     if report_dir is not None:
-        document.write(report_dir / "report.json", document.to_json(report))
-        document.write(report_dir / "junit.xml", junit.build(context, results))
+        unwritten = _write_reports(report_dir, document.to_json(report), junit.build(context, results))
     if as_json:
-        click.echo(document.to_json(report), nl=False)
+        write_out(document.to_json(report))
     else:
-        terminal.print_results(Console(), context, results, seconds)
-        if report_dir is not None:
-            click.echo(f"reports: {report_dir / 'report.json'}, {report_dir / 'junit.xml'}")
-    return document.exit_code(results)
+        with _standard_output() as console:
+            terminal.print_results(console, context, results, seconds)
+            if report_dir is not None and not unwritten:
+                console.print(
+                    f"reports: {report_dir / 'report.json'}, {report_dir / 'junit.xml'}",
+                    soft_wrap=True,
+                    highlight=False,
+                    markup=False,
+                )
+    if unwritten:
+        raise UserError(unwritten)
+    code = document.exit_code(results)
+    if as_json and code:
+        say(terminal.CONCLUSIONS[code])
+    return code
+
+
+def _write_reports(folder: Path, report: str, cases: str) -> str:
+    """Write both reports; what prevented it, or the empty string."""
+    try:
+        document.write(folder / "report.json", report)
+        document.write(folder / "junit.xml", cases)
+    except OSError as error:
+        return f"--report {folder}: the reports could not be written: {error.strerror}"
+    return ""
 
 
 def _run(
     subject: Descriptor, spec: ClusterSpec, chosen: Plan, order: Sequence[Requirement], parallel: int
 ) -> tuple[tuple[Result, ...], float]:
     finished: list[RunFinished] = []
-    progress = terminal.ProgressListener(Console(stderr=True))
+    progress = terminal.ProgressListener(_ProgressConsole(stderr=True))
 
     def listen(event: Event) -> None:
         progress(event)
         if isinstance(event, RunFinished):
             finished.append(event)
 
+    if not chosen.run:
+        by_id = {result.requirement.id: result for result in chosen.settled}
+        return tuple(by_id[requirement.id] for requirement in order), 0.0
     try:
         listen(Note(f"{subject.name}: starting an embedded cluster (Kubernetes {spec.version})"))
+        few = len(chosen.run) <= _FEW
         with (
             EmbeddedCluster(spec) as cluster,
-            ContractEnvironment(cluster, subject, few=len(chosen.run) <= 3) as environment,
+            ContractEnvironment(cluster, subject, few=few) as environment,
         ):
-            runner = Runner(environment, catalogue.tests(), listen, parallel=parallel, gate=GATE)
+            runner = Runner(
+                environment, catalogue.tests(), listen, parallel=parallel, gate=GATE, redact=cluster.redact
+            )
             runner.run(chosen, order)
     finally:
         progress.close()
     return finished[0].results, finished[0].seconds
 
 
-def _check_writable(folder: Path) -> None:
-    """Fail before the run rather than after it."""
+@contextlib.contextmanager
+def _report_folder(folder: Path | None) -> Iterator[None]:
+    """Make the folder of the reports and fail before the run rather than after it; leave none without reports."""
+    if folder is None:
+        yield
+        return
+    made = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".drakit-"):
             pass
     except OSError as error:
-        raise UserError(
-            f"--report {folder}: cannot write there: {error.strerror}; choose another folder"
-        ) from None
-
-
-@contextlib.contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM cleans up like Ctrl-C."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
+        _remove_empty(made)
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise UserError(f"--report {folder}: cannot write there: {why}; choose another folder") from None
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        _remove_empty(made)
 
 
-__all__ = ["UserError", "command"]
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+__all__ = ["UserError", "command", "quiet"]
 
 if __name__ == "__main__":
     sys.exit(command())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
-from typing import Any
+import traceback
+from typing import NoReturn
 
 import click
 
+from drakit.errors import accept_any_text, say
+from drakit.interrupt import EXIT_CODE as INTERRUPTED
 from drakit.version import __version__
 
 _COMMANDS = {
@@ -15,6 +20,7 @@ _COMMANDS = {
     "driver": "drakit.driver",
     "hw": "drakit.hw",
 }
+_KIT_BROKE = 3
 
 
 class _LazyGroup(click.Group):
@@ -45,23 +51,40 @@ def cli() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> Any:
-    """Run the command; errors of the user end in one line and exit code 2."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit code; errors of the user end in one line and exit code 2."""
     try:
-        return cli.main(args=arguments, prog_name="drakit", standalone_mode=False) or 0
+        return int(cli.main(args=arguments, prog_name="drakit", standalone_mode=False) or 0)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
-        click.echo("drakit: interrupted; everything it started is stopped", err=True)
-        return 130
+        say("interrupted; everything it started is stopped")
+        return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        program = error.ctx.command_path if error.ctx else "drakit"
+        say(f"{error.format_message()} ({program} --help tells what there is)")
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except BrokenPipeError:
-        sys.stderr.close()
-        return 141
+        # The reader of help or version has enough.
+        return 0
+    except Exception as error:  # noqa: BLE001 - whatever else happens is a fault of the kit, and has its exit code
+        traceback.print_exc()
+        say(f"the kit itself broke: {type(error).__name__}: {error}; please report it with the lines above")
+        return _KIT_BROKE
 
 
-def script() -> None:
+def script() -> NoReturn:
     """Console script."""
-    sys.exit(main())
+    accept_any_text()
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    # Tests that an interrupt has left behind may hang in a call that nothing ends: nobody waits for their threads.
+    os._exit(code)

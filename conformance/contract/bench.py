@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,17 +14,19 @@ from clusters.client import Client
 from clusters.descriptor import Descriptor
 from clusters.embedded.kubelet.plugins import PluginError
 from clusters.interface import Node
-from clusters.process import DriverProcess
+from clusters.process import DriverProcess, StartError, exit_text
 from conformance.contract import plugin
 from conformance.contract.claims import RESOURCE_API, Allocated, Claim, ClaimFactory, Config, Device
 from conformance.contract.evidence import collect
 from conformance.contract.plugin import CallFailed, Info, Prepared
 from conformance.contract.pools import complete, describe_slices, devices
-from conformance.model import Evidence, Failed, NotTestable, check
+from conformance.model import Evidence, Failed, InputError, NotTestable, check
 
 NAMESPACE = "default"
 FIRST_POLL, LAST_POLL = 0.03, 0.4
 PUBLISH_SECONDS = 30.0
+STRANGER_SECONDS = 3.0
+_WRITES = ("create", "update", "patch", "delete", "deletecollection")
 T = TypeVar("T")
 
 
@@ -46,10 +49,26 @@ def poll(
         interval = min(LAST_POLL, interval * 1.5)
 
 
-class Bench:
-    """What a contract test works with. Failures of the driver raise Failed; nothing here is tier specific."""
+@dataclass
+class Findings:
+    """What one bench has found out about the driver for all of them.
 
-    def __init__(self, node: Node, client: Client, descriptor: Descriptor) -> None:
+    `started`: its command works. `deviceless`: why nothing can be tested that needs a device; "" by now.
+    """
+
+    started: bool = False
+    deviceless: str = ""
+
+
+class Bench:
+    """What a contract test works with. Failures of the driver raise Failed; nothing here is tier specific.
+
+    `must_publish`: for this test a driver without devices is a failure, and not a reason to leave it out.
+    """
+
+    def __init__(
+        self, node: Node, client: Client, descriptor: Descriptor, findings: Findings | None = None
+    ) -> None:
         self.node = node
         self.client = client
         self.descriptor = descriptor
@@ -58,8 +77,10 @@ class Bench:
         device_class = descriptor.device_classes[0] if descriptor.device_classes else descriptor.name
         self.claims = ClaimFactory(client, NAMESPACE, descriptor.name, device_class)
         self.driver: DriverProcess | None = None
+        self.findings = findings or Findings()
         self.shared = False
         self.spoiled = False
+        self.must_publish = False
         self.mark = time.monotonic()
         self._held: dict[str, Claim] = {}
 
@@ -71,6 +92,7 @@ class Bench:
             self.driver = self.node.run_driver(self.descriptor)
         elif not self.driver.running:
             self.driver.start()
+        self.findings.started = True
         if wait:
             self.wait_registered()
 
@@ -81,20 +103,37 @@ class Bench:
         return self.driver
 
     def wait_registered(self) -> None:
-        """Wait for a registration at the kubelet, at most as long as the descriptor allows."""
+        """Wait for a registration at the kubelet, at most as long as the descriptor allows.
+
+        A driver may have several names, and the wanted one may be late; a driver that has for some seconds only
+        registered others will not come.
+        """
+        strangers_since = 0.0
 
         def probe() -> bool:
+            nonlocal strangers_since
             if self.node.kubelet.is_registered(self.descriptor.name):
                 return True
             self.check_alive()
+            names = self._registered()
+            if not names:
+                strangers_since = 0.0
+            elif not strangers_since:
+                strangers_since = time.monotonic()
+            elif time.monotonic() - strangers_since > STRANGER_SECONDS:
+                raise Failed(expected, f"it registered as {names}; is the name in the descriptor right?")
             return False
 
+        expected = f"the kubelet registers the driver as {self.descriptor.name}"
         poll(
             probe,
             self.descriptor.ready_seconds,
-            "the kubelet registers the driver",
+            expected,
             lambda: self.node.kubelet.last_problem() or self._sockets(),
         )
+
+    def _registered(self) -> str:
+        return ", ".join(sorted({plugin.driver for plugin in self.node.kubelet.registrations()}))
 
     def registration_socket(self) -> Path:
         """The driver's own registration socket, as soon as it exists."""
@@ -120,7 +159,16 @@ class Bench:
     def check_alive(self) -> None:
         """Raise Failed when the driver has ended."""
         if self.driver is not None and not self.driver.running:
-            raise Failed("a running driver", f"it ended with exit code {self.driver.exit_code}")
+            words = [line.strip() for line in self.driver.output().splitlines() if line.strip()]
+            last = f", its last words: {words[-1]}" if words else " and printed nothing"
+            raise Failed("a running driver", f"it ended with {exit_text(self.driver.exit_code)}{last}")
+
+    def check_directories(self) -> None:
+        """Raise Failed when the driver has removed a directory of the node."""
+        paths = self.node.paths
+        gone = [path.name for path in (paths.plugins, paths.registry, paths.cdi) if not path.is_dir()]
+        if gone:
+            raise Failed("the node's directories stay", f"removed: {', '.join(gone)}")
 
     def _sockets(self) -> str:
         names = sorted(path.name for path in self.node.paths.registry.iterdir())
@@ -171,21 +219,42 @@ class Bench:
         return self.client.list(RESOURCE_API, "resourceslices", fieldSelector=selector)
 
     def wait_published(self, timeout: float = PUBLISH_SECONDS) -> list[dict[str, Any]]:
-        """The slices, once every pool is complete and some device is there."""
+        """The slices, once every pool is complete and some device is there.
+
+        Raises NotTestable when the driver is known to have no device.
+        """
 
         def probe() -> list[dict[str, Any]] | None:
             self.check_alive()
             slices = self.slices()
-            return slices if complete(slices) and devices(slices) else None
+            if complete(slices) and devices(slices):
+                return slices
+            if self.findings.deviceless and not self.must_publish:
+                raise NotTestable(self.findings.deviceless)
+            return None
 
         return poll(probe, timeout, "a complete pool with devices", lambda: describe_slices(self.slices()))
 
     def devices(self, count: int) -> list[Device]:
         """The first `count` published devices. Raises NotTestable when there are fewer."""
-        found = devices(self.wait_published())
+        try:
+            slices = self.wait_published(min(PUBLISH_SECONDS, self.descriptor.ready_seconds))
+        except Failed:
+            self._note_deviceless()
+            raise
+        found = devices(slices)
         if len(found) < count:
             raise NotTestable(f"{count} devices are needed; the driver published {len(found)}")
         return found[:count]
+
+    def _note_deviceless(self) -> None:
+        """Tell a driver that has nothing to publish, which is legal, from one that fails to publish."""
+        slices = self.slices()
+        tried = self.api_proxy.calls(resource="resourceslices", verbs=_WRITES)
+        if self.process.running and not devices(slices) and (complete(slices) or not tried):
+            seen = describe_slices(slices)
+            self.findings.deviceless = f"a device is needed; the driver published none ({seen})"
+            raise NotTestable(self.findings.deviceless)
 
     def wait_for_call(self, resource: str, verbs: Sequence[str]) -> None:
         """Wait until the driver has made such a call to the API server."""
@@ -288,8 +357,11 @@ class Bench:
         return found
 
     def hook(self, name: str, device: Device | None = None) -> None:
-        """Run a hook of the descriptor."""
-        self.node.run_hook(self.descriptor, name, device.name if device else "")
+        """Run a hook of the descriptor. Raises InputError when it does not work."""
+        try:
+            self.node.run_hook(self.descriptor, name, device.name if device else "")
+        except StartError as error:
+            raise InputError(str(error)) from None
 
     # Keeping house
 

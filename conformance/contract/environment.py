@@ -10,11 +10,15 @@ from types import TracebackType
 
 from clusters.descriptor import Descriptor
 from clusters.interface import Cluster
-from conformance.contract.bench import Bench
-from conformance.model import Failed, Isolation, NotTestable, Requirement
+from clusters.process import StartError
+from conformance.contract.bench import Bench, Findings
+from conformance.model import Failed, InputError, Isolation, NotTestable, Requirement
 
 GATE = "DRV-REG-01"
 """The requirement without which no other can be tested."""
+PUBLISHES = "DRV-SLC-01"
+"""The requirement that says a driver publishes devices; others are not testable without any."""
+_CLOSE_SECONDS = 10.0
 SHARED_DRIVERS = 3
 """Starting a driver costs more than most tests: few are shared by many."""
 
@@ -31,6 +35,7 @@ class ContractEnvironment:
         self._lock = threading.Lock()
         self._all: list[Bench] = []
         self._sharing = threading.Semaphore(SHARED_DRIVERS)
+        self._findings = Findings()
         self._registers = few
         self._unregistered = ""
 
@@ -40,17 +45,32 @@ class ContractEnvironment:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for bench in list(self._all):
-            self._discard(bench)
+        # Each takes a while, and after an interrupt the user waits for the end.
+        threads = [
+            threading.Thread(target=self._discard, args=(bench,), daemon=True) for bench in list(self._all)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(_CLOSE_SECONDS)
 
     @contextlib.contextmanager
     def bench(self, requirement: Requirement) -> Iterator[Bench]:
         """A bench for one test: with a running driver for parallel ones, with a prepared node for the others."""
+        try:
+            with self._bench(requirement) as bench:
+                yield bench
+        except StartError as error:
+            raise InputError(str(error), fatal=not self._findings.started) from None
+
+    @contextlib.contextmanager
+    def _bench(self, requirement: Requirement) -> Iterator[Bench]:
         needs_registration = requirement.area != "registration"
         if needs_registration:
             self._require_registration()
         bench = self._new() if requirement.isolation is Isolation.EXCLUSIVE else self._shared()
         bench.begin()
+        bench.must_publish = requirement.id == PUBLISHES
         healthy = False
         try:
             if bench.shared and needs_registration:
@@ -61,6 +81,10 @@ class ContractEnvironment:
             if bench.shared and bench.process.running and not bench.spoiled:
                 bench.tidy()
                 healthy = True
+        except OSError:
+            # The kit looks into directories that the driver can remove.
+            bench.check_directories()
+            raise
         finally:
             if healthy:
                 self._give_back(bench)
@@ -109,7 +133,7 @@ class ContractEnvironment:
         self._sharing.release()
 
     def _new(self) -> Bench:
-        bench = Bench(self._cluster.add_node(), self._client, self._descriptor)
+        bench = Bench(self._cluster.add_node(), self._client, self._descriptor, self._findings)
         self._all.append(bench)
         return bench
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,10 +32,15 @@ class Context:
 
 
 def exit_code(results: Iterable[Result]) -> int:
-    """0 all declared MUSTs hold, 1 a declared MUST failed, 3 the kit broke, 4 nothing was tested."""
+    """The highest that applies: what could not be judged counts more than what failed.
+
+    3 the kit broke, 2 the descriptor does not work, 1 a declared MUST failed, 0 all declared MUSTs hold; 4 nothing
+    was tested.
+    """
     everything = list(results)
-    if any(result.verdict is Verdict.ERROR for result in everything):
-        return 3
+    errors = [result for result in everything if result.verdict is Verdict.ERROR]
+    if errors:
+        return 2 if all(result.mistake for result in errors) else 3
     if any(
         result.verdict is Verdict.FAIL and result.requirement.level is Level.MUST for result in everything
     ):
@@ -44,7 +50,7 @@ def exit_code(results: Iterable[Result]) -> int:
 
 def reproduce(context: Context, result: Result) -> str:
     """The command that runs this one requirement again."""
-    return f"drakit conformance {context.descriptor} --focus {result.requirement.id}"
+    return f"drakit conformance {shlex.quote(context.descriptor)} --focus {result.requirement.id}"
 
 
 def build(context: Context, results: Sequence[Result], seconds: float) -> dict[str, Any]:
@@ -108,6 +114,8 @@ def _result(context: Context, result: Result) -> dict[str, Any]:
     if result.reason:
         record["reason"] = result.reason
     if result.verdict in (Verdict.FAIL, Verdict.KNOWN_GAP, Verdict.ERROR):
+        if result.verdict is Verdict.ERROR:
+            record["cause"] = "input" if result.mistake else "kit"
         record |= {"expected": result.expected, "seen": result.seen, "reproduce": reproduce(context, result)}
         record["evidence"] = [
             {"kind": item.kind, "title": item.title, "text": item.text} for item in result.evidence

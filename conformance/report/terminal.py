@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import collections
-import textwrap
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.progress import (
@@ -15,12 +15,12 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from conformance.events import Event, Note, RequirementFinished, RequirementStarted, RunFinished, RunStarted
-from conformance.model import Level, Requirement, Result, Verdict
-from conformance.report.document import Context, reproduce
+from conformance.model import Evidence, Level, Requirement, Result, Verdict
+from conformance.report.document import Context, exit_code, reproduce
+from conformance.report.layout import clean, cut, print_line, print_lines, row, width, wrap
 
 STYLES = {
     Verdict.PASS: "green",
@@ -30,33 +30,49 @@ STYLES = {
     Verdict.KNOWN_GAP: "yellow",
     Verdict.DISABLED: "dim",
 }
+CONCLUSIONS: Mapping[int, str] = {
+    0: "All declared MUSTs that were tested hold.",
+    1: "A declared MUST failed.",
+    2: "Not every requirement could be judged: the descriptor does not work.",
+    3: "The kit itself broke: please report it with report.json (--report DIR writes it).",
+    4: "Nothing was tested.",
+}
 _EVIDENCE_LINES = 12
+_EVIDENCE_COLUMNS = 200
+_SEEN_CHARACTERS = 600
+_FOLD_FROM = 5
 
 
 class ProgressListener:
-    """Live progress: a bar on a terminal, plain lines elsewhere."""
+    """Live progress: a bar on a terminal, plain lines elsewhere. Nobody has to read it: a closed stream is no error."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._running: dict[str, None] = {}
+        self._told: set[str] = set()
         self._done = self._planned = 0
         self._bar: Progress | None = None
         self._task = None if not console.is_terminal else -1
 
     def __call__(self, event: Event) -> None:
         """Take the next event of a run."""
+        try:
+            self._take(event)
+        except OSError:
+            self._console.quiet = True
+
+    def _take(self, event: Event) -> None:
         match event:
             case Note(text):
-                self._console.print(Text(text, style="dim"))
+                print_line(self._console, Text(text, style="dim"))
             case RunStarted(_, planned):
                 self._planned = planned
-                if self._console.is_terminal:
+                if self._console.is_terminal and not self._console.is_dumb_terminal:
                     self._start_bar(planned)
             case RequirementStarted(requirement):
                 self._running[requirement.id] = None
                 self._update()
             case RequirementFinished(result):
-                self._running.pop(result.requirement.id, None)
                 self._done += 1
                 self._finished(result)
             case RunFinished():
@@ -64,14 +80,14 @@ class ProgressListener:
 
     def close(self) -> None:
         """Take the bar away; safe to call twice."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.stop()
 
     def _start_bar(self, planned: int) -> None:
         self._bar = Progress(
             SpinnerColumn(),
-            BarColumn(),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.description}"),
@@ -87,64 +103,75 @@ class ProgressListener:
             self._bar.update(self._task, advance=advance, description=names)  # type: ignore[arg-type]
 
     def _finished(self, result: Result) -> None:
+        started = result.requirement.id in self._running
+        self._running.pop(result.requirement.id, None)
         self._update(advance=1)
+        if not started:
+            # Settled with many others for one reason, which is enough to say once.
+            if result.reason not in self._told:
+                self._told.add(result.reason)
+                print_line(self._console, Text(f"the rest is left out, {result.reason}", "yellow"))
+            return
         if self._bar is None or result.verdict in (Verdict.FAIL, Verdict.ERROR):
-            line = Text(f"[{self._done}/{self._planned}] ")
+            line = Text(f"[{self._done:>{len(str(self._planned))}}/{self._planned}] ")
             line.append(f"{result.verdict:<9}", style=STYLES[result.verdict])
             line.append(f" {result.requirement.id:<12} {result.seconds:6.2f} s  {result.requirement.rule}")
-            self._console.print(line, soft_wrap=True)
+            if self._bar is not None:
+                line.truncate(self._console.width, overflow="ellipsis")
+            print_line(self._console, line)
 
 
-def requirements_table(requirements: Iterable[Requirement]) -> Table:
-    """The catalogue, for --list."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("ID", "LEVEL", "AREA", "NEEDS"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("REQUIREMENT")
-    for requirement in requirements:
-        needs = [requirement.capability] if requirement.capability else []
-        table.add_row(
-            requirement.id,
-            str(requirement.level),
-            requirement.area,
-            Text(", ".join([*needs, *(f"hook {hook}" for hook in requirement.hooks)])),
-            Text(requirement.rule),
-        )
-    return table
+def print_requirements(console: Console, requirements: Sequence[Requirement]) -> None:
+    """The catalogue, for --list: by area, with what a driver has to declare for each."""
+    for area, members in itertools.groupby(requirements, lambda requirement: requirement.area):
+        console.print()
+        print_line(console, Text(area, "bold"))
+        for requirement in members:
+            needs = [f"capability {requirement.capability}"] if requirement.capability else []
+            needs += [f"hook {hook}" for hook in requirement.hooks]
+            note = f"needs {', '.join(needs)}" if needs else ""
+            cells = [(requirement.id, ""), (str(requirement.level), "")]
+            row(console, cells, (12, 6), requirement.rule, note)
+    console.print()
+    print_lines(console, [f"{len(requirements)} requirements"])
 
 
 def print_results(console: Console, context: Context, results: Sequence[Result], seconds: float) -> None:
-    """The table of verdicts, the failures with their evidence, the totals."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("ID", no_wrap=True)
-    table.add_column("LEVEL", no_wrap=True)
-    table.add_column("VERDICT", no_wrap=True)
-    table.add_column("REQUIREMENT")
-    for result in results:
-        if result.verdict is Verdict.DISABLED:
-            continue
-        rule = Text(result.requirement.rule)
-        if result.reason:
-            rule.append(f"\n{result.reason}", style="dim")
-        table.add_row(
-            result.requirement.id,
-            str(result.requirement.level),
-            Text(result.verdict, STYLES[result.verdict]),
-            rule,
-        )
-    console.print(table)
+    """The table of verdicts by area, the failures with their evidence, the totals."""
+    reasons = collections.Counter(result.reason for result in results if result.verdict is Verdict.SKIP)
+    folded = {reason: count for reason, count in reasons.items() if count >= _FOLD_FROM}
+    shown = [
+        result
+        for result in results
+        if result.verdict is not Verdict.DISABLED
+        and not (result.verdict is Verdict.SKIP and result.reason in folded)
+    ]
+    for area, members in itertools.groupby(shown, lambda result: result.requirement.area):
+        console.print()
+        print_line(console, Text(area, "bold"))
+        for result in members:
+            requirement = result.requirement
+            cells = [
+                (str(result.verdict), STYLES[result.verdict]),
+                (requirement.id, ""),
+                (str(requirement.level), "dim"),
+            ]
+            row(console, cells, (9, 12, 6), requirement.rule, clean(result.reason))
+    for reason in folded:
+        _print_folded(console, reason, [result for result in results if result.reason == reason])
     for result in results:
         if result.verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.KNOWN_GAP):
             _print_failure(console, context, result)
     console.print()
-    console.print(Text(totals(results)), soft_wrap=True)
-    console.print(
-        Text(
-            f"driver {context.driver}, {context.tier} cluster, Kubernetes {context.kubernetes}, "
-            f"catalogue {context.catalogue}, {seconds:.1f} s"
-        ),
-        soft_wrap=True,
+    columns = width(console)
+    print_lines(console, wrap(totals(results), columns, "  ", ""))
+    about = (
+        f"driver {context.driver}, {context.tier} cluster, Kubernetes {context.kubernetes}, "
+        f"catalogue {context.catalogue}, {seconds:.1f} s"
     )
+    print_lines(console, wrap(about, columns, "  ", ""))
+    code = exit_code(results)
+    print_line(console, Text(CONCLUSIONS[code], "bold green" if code == 0 else "bold red"))
 
 
 def totals(results: Iterable[Result]) -> str:
@@ -162,21 +189,39 @@ def totals(results: Iterable[Result]) -> str:
     return "; ".join(parts)
 
 
+def _print_folded(console: Console, reason: str, results: Sequence[Result]) -> None:
+    """Many skips for one reason as one entry."""
+    console.print()
+    columns = width(console)
+    title = Text("skip", STYLES[Verdict.SKIP])
+    first, *more = wrap(f"{len(results)} requirements, {clean(reason)}:", columns, "    ", "skip  ")
+    print_line(console, title.append(first.removeprefix("skip"), "default not bold"))
+    print_lines(console, more)
+    names = ", ".join(result.requirement.id for result in results)
+    print_lines(console, wrap(names, columns, "    "), "dim")
+
+
 def _print_failure(console: Console, context: Context, result: Result) -> None:
+    columns = width(console)
     console.print()
     title = Text(f"{result.requirement.id} ")
     title.append(result.verdict, STYLES[result.verdict])
-    title.append(f"  {result.requirement.rule}")
-    console.print(title, soft_wrap=True)
+    print_line(console, title)
+    print_lines(console, wrap(result.requirement.rule, columns, "  "))
     for name, text in (("reason", result.reason), ("expected", result.expected), ("seen", result.seen)):
         if text:
-            console.print(Text(textwrap.indent(f"{name}: {text}", "  ")), soft_wrap=True)
+            print_lines(
+                console, wrap(cut(clean(text), _SEEN_CHARACTERS), columns, " " * 12, f"  {name + ':':<9} ")
+            )
     for item in result.evidence:
-        lines = item.text.strip().splitlines()
-        shown = lines[-_EVIDENCE_LINES:] if item.kind == "log" else lines[:_EVIDENCE_LINES]
-        left_out = (
-            f" ({len(lines) - len(shown)} more lines in report.json)" if len(lines) > len(shown) else ""
-        )
-        console.print(Text(f"  {item.kind}: {item.title}{left_out}", style="dim"), soft_wrap=True)
-        console.print(Text(textwrap.indent("\n".join(shown), "    "), style="dim"), soft_wrap=True)
-    console.print(Text(f"  reproduce: {reproduce(context, result)}"), soft_wrap=True)
+        _print_evidence(console, item, columns)
+    print_line(console, Text(f"  reproduce: {reproduce(context, result)}"))
+
+
+def _print_evidence(console: Console, item: Evidence, columns: int | None) -> None:
+    lines = item.text.strip().splitlines()
+    shown = lines[-_EVIDENCE_LINES:] if item.kind == "log" else lines[:_EVIDENCE_LINES]
+    left_out = f" ({len(lines) - len(shown)} more lines in report.json)" if len(lines) > len(shown) else ""
+    room = max(columns or _EVIDENCE_COLUMNS, 40)
+    print_lines(console, wrap(f"{item.kind}: {item.title}{left_out}", columns, "    ", "  "), "dim")
+    print_lines(console, [cut("    " + clean(line.expandtabs(4)), room) for line in shown], "dim")

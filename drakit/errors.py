@@ -1,0 +1,59 @@
+"""What the command says when it cannot do what it was asked, and how it writes its output."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+
+import click
+
+
+class UserError(click.ClickException):
+    """A mistake in usage or input: one clear line for each, exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: object = None) -> None:
+        """Print the message, each line with the program's name."""
+        say(self.message)
+
+
+def say(message: str) -> None:
+    """Print lines on stderr, each with the program's name. Nobody has to listen."""
+    with contextlib.suppress(OSError):
+        for line in message.splitlines():
+            click.echo(f"drakit: {line}", err=True)
+
+
+def write_out(text: str) -> None:
+    """Print on standard output. A reader that has enough, such as head, is no error.
+
+    Raises UserError when the output cannot be written, for example to a full disk.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+    except OSError as error:
+        drop_output()
+        raise UserError(f"standard output cannot be written: {error.strerror}") from None
+
+
+def drop_output() -> None:
+    """Let nothing more be written to standard output, not even when the interpreter ends."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def accept_any_text() -> None:
+    """Print characters that the terminal's encoding does not have as escapes instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
