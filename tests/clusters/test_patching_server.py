@@ -214,3 +214,38 @@ def test_what_admission_sets_is_owned_by_nobody(client: Client) -> None:
     assert obj["spec"]["serviceAccountName"] == "default"
     assert "f:containers" in entry["fieldsV1"]["f:spec"]
     assert not {"f:serviceAccountName", "f:serviceAccount", "f:volumes"} & entry["fieldsV1"]["f:spec"].keys()
+
+
+@pytest.mark.parametrize(
+    ("born_with_secrets", "failure"),
+    [
+        (
+            True,
+            (
+                "failed to create manager for existing fields: failed to convert new object "
+                "(default/{}; /v1, Kind=ServiceAccount) to smd typed: "
+            ),
+        ),
+        (False, "failed to create typed live object (default/{}; /v1, Kind=ServiceAccount): "),
+    ],
+)
+def test_apply_to_an_object_whose_items_lack_their_key(
+    client: Client, born_with_secrets: bool, failure: str
+) -> None:
+    name = f"nameless-{born_with_secrets}".lower()
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    account = {"metadata": {"name": name}, "automountServiceAccountToken": False}
+    nameless = {**account, "secrets": [{"namespace": "x"}]}
+    client.send("POST", accounts, nameless if born_with_secrets else account)
+    code, stored = client.send("PUT", f"{accounts}/{name}", nameless)
+    assert code == 200
+    assert ("managedFields" in stored["metadata"]) is not born_with_secrets, "such an object is not tracked"
+    config = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "labels": {"a": "b"}}}
+    code, answer = client.apply(f"{accounts}/{name}", config, "m")
+    assert (code, answer["message"]) == (
+        500,
+        failure.format(name)
+        + '.secrets: element 0: associative list with keys has an element that omits all key fields ["name"] '
+        "(and doesn't have default values for any key fields)",
+    )
+    assert "reason" not in answer

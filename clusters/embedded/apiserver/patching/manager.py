@@ -89,9 +89,9 @@ def apply(
     """The object after a server-side apply, with its managedFields, not yet decoded or defaulted.
 
     `live` is the stored object in canonical form and in the version of `gvk`, None or without a uid when the
-    apply creates. Raises
-    PatchError: 400 for a wrong kind or managedFields in the configuration, 409 with the conflicts, 500 when
-    the configuration does not fit the schema.
+    apply creates. Raises PatchError: 400 for a wrong kind or managedFields in the configuration, 409 with the
+    conflicts, 500 when the configuration or the live object does not fit the schema, such as a list item without
+    its key.
     """
     _check_kind(config, gvk)
     before = live or {}
@@ -102,9 +102,15 @@ def apply(
     rules = Ownership(gvk, convert or no_conversion, reset)
     typed_live = _typed(before, gvk)
     if not managed:
+        text = (
+            "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {}"
+        )
+        _check_fits(typed_live, gvk, rules, text, allow_duplicates=True)
         first = Identity(_BEFORE_FIRST_APPLY, "Update", gvk.api_version, subresource)
         managed = _update(rules, _typed({}, gvk), typed_live, {}, first, _text(now))
     _check_config(config, gvk, rules)
+    text = "failed to create typed live object ({}): {}"
+    _check_fits(typed_live, gvk, rules, text, allow_duplicates=True)
     writer = Identity(manager or "unknown", "Apply", "", subresource)
     try:
         result, managed = _apply_as(rules, typed_live, config, managed, writer, force=force)
@@ -272,15 +278,21 @@ def _kind_text(gvk: GVK) -> str:
 
 
 def _check_config(config: dict[str, Any], gvk: GVK, rules: Ownership) -> None:
-    metadata = _metadata(config)
-    if isinstance(metadata.get("managedFields"), list):
+    if isinstance(_metadata(config).get("managedFields"), list):
         raise bad_patch("metadata.managedFields must be nil")
+    text = "failed to create typed patch object ({}): {}"
+    _check_fits(config, gvk, rules, text, allow_duplicates=False)
+
+
+def _check_fits(
+    obj: dict[str, Any], gvk: GVK, rules: Ownership, text: str, *, allow_duplicates: bool
+) -> None:
+    """Raises PatchError 500 for an object that does not fit the schema; `text` takes the object and the problem."""
     try:
-        check(config, rules.shape)
+        check(obj, rules.shape, allow_duplicates=allow_duplicates)
     except TypedError as error:
-        names = "/".join(str(metadata.get(key) or "") for key in ("namespace", "name"))
-        text = f"failed to create typed patch object ({names}; {_kind_text(gvk)}): {error}"
-        raise failed(text) from error
+        names = "/".join(str(_metadata(obj).get(key) or "") for key in ("namespace", "name"))
+        raise failed(text.format(f"{names}; {_kind_text(gvk)}", error)) from error
 
 
 def _apply_as(
