@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import io
 import json
 import os
 import sys
@@ -13,34 +11,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-from drakit import quiet  # isort: skip - before anything that loads gRPC
 from clusters import descriptor as descriptors
-from clusters.descriptor import Descriptor
 from clusters.document import DocumentError
-from clusters.embedded.cluster import EmbeddedCluster, check_room
-from clusters.interface import ClusterError, ClusterSpec
+from clusters.interface import ClusterError
 from conformance import catalogue
-from conformance.contract.environment import GATE, ContractEnvironment
-from conformance.events import Event, Note, RunFinished
-from conformance.model import InputError, Requirement, Result
-from conformance.planner import Plan, SelectionError, Target, check_patterns, matches, plan
-from conformance.report import document, junit, terminal
-from conformance.runner import Runner
-from drakit.errors import UserError, say, write_out
+from conformance.model import InputError
+from conformance.planner import SelectionError, check_patterns, matches
+from conformance.report import terminal
 from drakit.interrupt import stoppable
-from drakit.version import __version__
-
-TIER = "embedded"
-_FEW = 3
-
-
-class _ProgressConsole(Console):
-    """A console on stderr that goes silent when nobody reads it any more."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
+from drakit.output import UserError, standard_output, write_out
 
 
 @click.command("conformance")
@@ -84,9 +64,13 @@ def command(
             )
         check_patterns(catalogue.requirements().values(), [*focus, *skip])
         subject = descriptors.load(driver, catalogue.capabilities())
-        check_room(subject.name)
         with stoppable(), _report_folder(report_dir):
-            return _judge(subject, focus, skip, report_dir, as_json, parallel)
+            # The parts of a cluster take their time to load: mistakes are told without them.
+            from drakit import judge
+
+            return judge.judge(
+                subject, focus, skip, report_dir=report_dir, as_json=as_json, parallel=parallel
+            )
     except (DocumentError, SelectionError, ClusterError) as error:
         raise UserError(str(error)) from None
     except InputError as error:
@@ -121,106 +105,9 @@ def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:
         ]
         write_out(json.dumps(rows, indent=2) + "\n")
     else:
-        with _standard_output() as console:
+        with standard_output() as console:
             terminal.print_requirements(console, chosen)
     return 0
-
-
-@contextlib.contextmanager
-def _standard_output() -> Iterator[Console]:
-    """A console for standard output; what is printed on it is written at the end."""
-    console = Console(file=sys.stdout or io.StringIO())
-    with console.capture() as capture:
-        yield console
-    write_out(capture.get())
-
-
-def _judge(
-    subject: Descriptor,
-    focus: tuple[str, ...],
-    skip: tuple[str, ...],
-    report_dir: Path | None,
-    as_json: bool,
-    parallel: int,
-) -> int:
-    spec = ClusterSpec()
-    target = Target(spec.version, dict(spec.gates), EmbeddedCluster.CAPABILITIES)
-    order = list(catalogue.requirements().values())
-    chosen = plan(order, subject, target, focus, skip)
-    context = document.Context(
-        driver=subject.name,
-        descriptor=str(subject.path),
-        capabilities=sorted(subject.capabilities),
-        tier=TIER,
-        kubernetes=spec.version,
-        kit=__version__,
-        catalogue=catalogue.version(),
-        started=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        gates=dict(spec.gates),
-    )
-    results, seconds = _run(subject, spec, chosen, order, parallel)
-    report = document.build(context, results, seconds)
-    unwritten = ""
-    if report_dir is not None:
-        unwritten = _write_reports(report_dir, document.to_json(report), junit.build(context, results))
-    if as_json:
-        write_out(document.to_json(report))
-    else:
-        with _standard_output() as console:
-            terminal.print_results(console, context, results, seconds)
-            if report_dir is not None and not unwritten:
-                console.print(
-                    f"reports: {report_dir / 'report.json'}, {report_dir / 'junit.xml'}",
-                    soft_wrap=True,
-                    highlight=False,
-                    markup=False,
-                )
-    if unwritten:
-        raise UserError(unwritten)
-    code = document.exit_code(results)
-    if as_json and code:
-        say(terminal.CONCLUSIONS[code])
-    return code
-
-
-def _write_reports(folder: Path, report: str, cases: str) -> str:
-    """Write both reports; what prevented it, or the empty string."""
-    try:
-        document.write(folder / "report.json", report)
-        document.write(folder / "junit.xml", cases)
-    except OSError as error:
-        return f"--report {folder}: the reports could not be written: {error.strerror}"
-    return ""
-
-
-def _run(
-    subject: Descriptor, spec: ClusterSpec, chosen: Plan, order: Sequence[Requirement], parallel: int
-) -> tuple[tuple[Result, ...], float]:
-    finished: list[RunFinished] = []
-    progress = terminal.ProgressListener(_ProgressConsole(stderr=True))
-
-    def listen(event: Event) -> None:
-        progress(event)
-        if isinstance(event, RunFinished):
-            finished.append(event)
-
-    if not chosen.run:
-        by_id = {result.requirement.id: result for result in chosen.settled}
-        return tuple(by_id[requirement.id] for requirement in order), 0.0
-    try:
-        listen(Note(f"{subject.name}: starting an embedded cluster (Kubernetes {spec.version})"))
-        few = len(chosen.run) <= _FEW
-        with (
-            EmbeddedCluster(spec) as cluster,
-            ContractEnvironment(cluster, subject, few=few) as environment,
-        ):
-            runner = Runner(
-                environment, catalogue.tests(), listen, parallel=parallel, gate=GATE, redact=cluster.redact
-            )
-            runner.run(chosen, order)
-    finally:
-        progress.close()
-    return finished[0].results, finished[0].seconds
 
 
 @contextlib.contextmanager
@@ -251,8 +138,6 @@ def _remove_empty(folders: Sequence[Path]) -> None:
         except OSError:
             return
 
-
-__all__ = ["UserError", "command", "quiet"]
 
 if __name__ == "__main__":
     sys.exit(command())

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import click
 
-from drakit.errors import accept_any_text, say
 from drakit.interrupt import EXIT_CODE as INTERRUPTED
+from drakit.output import accept_any_text, say
 from drakit.version import __version__
 
 _COMMANDS = {

@@ -127,7 +127,7 @@ def write(path: Path, text: str) -> None:
     """Write a report file so that a reader sees the old or the new one, never a half."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the command says when it cannot do what it was asked, and how it writes its output."""
+"""What the command prints: results, and what it says when it cannot do what it was asked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 
 import click
+from rich.console import Console
 
 
 class UserError(click.ClickException):
@@ -42,6 +44,15 @@ def write_out(text: str) -> None:
     except OSError as error:
         drop_output()
         raise UserError(f"standard output cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def standard_output() -> Iterator[Console]:
+    """A console for standard output; what is printed on it is written at the end."""
+    console = Console(file=sys.stdout or io.StringIO())
+    with console.capture() as capture:
+        yield console
+    write_out(capture.get())
 
 
 def drop_output() -> None:
