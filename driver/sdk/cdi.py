@@ -6,17 +6,15 @@ import contextlib
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from driver.sdk import log
 from driver.sdk.errors import HardwareError
-from driver.sdk.files import remove, remove_temporaries, write_atomic
+from driver.sdk.files import remove, write_atomic
 from driver.sdk.records import PreparedDevice
-from node_api.cdi import SpecError, minimum_version, validate
-from node_api.cdi.parse import decode_spec
-
-_OLDEST_VERSION: Final = "0.5.0"
-"""Names of devices begin with a claim UID, so often with a digit: older versions refuse that."""
+from node_api.cdi import SpecError, validate
+from node_api.cdi.write import LOWEST_WRITTEN_VERSION, written_version
+from node_api.files import remove_temporaries
 
 
 class CdiFiles:
@@ -49,14 +47,14 @@ class CdiFiles:
             HardwareError: if a runtime would refuse it, with what is wrong.
         """
         spec: dict[str, Any] = {
-            "cdiVersion": _OLDEST_VERSION,
+            "cdiVersion": LOWEST_WRITTEN_VERSION,
             "kind": f"{self.vendor}/{self.kind}",
             "devices": [
                 {"name": self.device_name(uid, device), "containerEdits": edits} for device, edits in devices
             ],
         }
         try:
-            spec["cdiVersion"] = _later(minimum_version(decode_spec(spec)), _OLDEST_VERSION)
+            spec["cdiVersion"] = written_version(spec)
         except SpecError as problem:
             raise HardwareError(f"CDI spec: {problem}") from problem
         errors = [finding for finding in validate(spec) if finding.severity == "error"]
@@ -99,7 +97,3 @@ class CdiFiles:
             if path.name not in keep:
                 remove(path, point="cdi")
                 log.info("CDI spec of an unknown claim removed", file=path.name)
-
-
-def _later(first: str, second: str) -> str:
-    return max(first, second, key=lambda version: [int(part) for part in version.split(".")])

@@ -20,8 +20,9 @@ from typing import Any, Final
 
 from driver.sdk import log
 from driver.sdk.failpoints import reach
-from driver.sdk.files import remove_temporaries, sync_directory, write_atomic
+from driver.sdk.files import write_atomic
 from driver.sdk.records import ClaimEntry, RecordError, decode, encode
+from node_api.files import remove_temporaries, sync_directory
 
 SCHEMA_VERSION: Final = 2
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
+from node_api import files
 from node_api.cdi.checks import SpecError, minimum_version, version_key
 from node_api.cdi.directory import EXTENSIONS
 from node_api.cdi.parse import decode_spec, parse_spec, spec_json
@@ -50,23 +49,8 @@ def write_spec(directory: str | os.PathLike[str], name: str, spec: dict[str, Any
     content = spec_json({**spec, "cdiVersion": written_version(spec)})
     parse_spec(content, str(target))
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    # The temporary name has no extension that runtimes read, and is in the same directory because some
-    # runtimes do not notice a rename from another one.
-    temporary = target.with_name(f".{name}.{secrets.token_hex(4)}.tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        with os.fdopen(descriptor, "wb") as file:
-            # The umask of the process must not hide the file from the runtime.
-            os.fchmod(descriptor, 0o644)
-            file.write(content.encode())
-            file.flush()
-            os.fsync(descriptor)
-        temporary.rename(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    _sync_directory(target.parent)
+    # The name of the temporary file has no extension that runtimes read.
+    files.write_atomic(target, content.encode(), mode=0o644)
     return target
 
 
@@ -77,41 +61,13 @@ def remove_spec(directory: str | os.PathLike[str], name: str) -> bool:
         ValueError: for a bad file name.
         OSError: if it cannot be removed.
     """
-    target = Path(directory, _check_name(name))
-    try:
-        target.unlink()
-    except FileNotFoundError:
-        return False
-    _sync_directory(target.parent)
-    return True
-
-
-def remove_temporary_files(directory: str | os.PathLike[str], prefix: str) -> list[Path]:
-    """Remove what interrupted `write_spec` calls left for names that start with `prefix`; return it.
-
-    For the one writer of that prefix, at its start.
-    """
-    removed: list[Path] = []
-    for path in Path(directory).glob(".*.tmp"):
-        if path.name.startswith(f".{prefix}"):
-            path.unlink(missing_ok=True)
-            removed.append(path)
-    return removed
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return files.remove(Path(directory, _check_name(name)))
 
 
 __all__ = [
     "LOWEST_WRITTEN_VERSION",
     "SpecError",
     "remove_spec",
-    "remove_temporary_files",
     "write_spec",
     "written_version",
 ]

@@ -19,7 +19,6 @@ from node_api.cdi import (
     write_spec,
 )
 from node_api.cdi.parse import spec_json
-from node_api.cdi.write import remove_temporary_files
 
 
 def spec(**changes: Any) -> dict[str, Any]:
@@ -83,13 +82,6 @@ def test_removing_twice_is_fine(tmp_path: Path) -> None:
     write_spec(tmp_path, "a.json", spec())
     assert remove_spec(tmp_path, "a.json") is True
     assert remove_spec(tmp_path, "a.json") is False
-
-
-def test_only_own_temporary_files_are_cleaned(tmp_path: Path) -> None:
-    for name in (".acme-1.json.ab.tmp", ".other.json.ab.tmp", "acme.json"):
-        (tmp_path / name).write_text("")
-    assert [path.name for path in remove_temporary_files(tmp_path, "acme")] == [".acme-1.json.ab.tmp"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.json.ab.tmp", "acme.json"]
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
