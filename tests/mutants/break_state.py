@@ -70,9 +70,13 @@ def _forget() -> None:
 
 @mutant("forgets-and-leaves-files")
 def forgets_and_leaves_files() -> None:
-    """What was prepared is kept in memory only, and files of unknown claims stay."""
+    """What was prepared is kept in memory only, and of unknown claims nothing is removed."""
     _forget()
     CdiFiles.clean = lambda self, known: None  # type: ignore[method-assign]
+    real = Preparer.unprepare
+    Preparer.unprepare = lambda self, ref: (  # type: ignore[method-assign]
+        real(self, ref) if self._checkpoint.get(ref.uid) is not None else None
+    )
 
 
 @mutant("forgets")
