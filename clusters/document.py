@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+
+from dra_api.nearest import nearest
 
 T = TypeVar("T")
 
@@ -63,8 +64,8 @@ def parse_yaml(text: str, source: str) -> Any:
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """A hint ready to append, or the empty string."""
-    close = difflib.get_close_matches(word, list(allowed), n=1)
-    return f'; did you mean "{close[0]}"?' if close else ""
+    near = nearest(word, allowed)
+    return f'; did you mean "{near}"?' if near else ""
 
 
 _NAMES: Mapping[type, str] = {

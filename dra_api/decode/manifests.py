@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..nearest import nearest
 from ..schema import GVK, Field, Message, load
 from .json_text import plain
 from .objects import Walk
 from .problems import DecodeError, Fault, TypeMismatchError
 from .yaml_text import Document, documents
 
-_SUGGESTION_CUTOFF: Final = 0.6
 _YAML_LINE: Final = re.compile(r"(?:yaml: )?line (\d+): (.*)", re.S)
 _TYPE_WORDS: Final = {
     "string": "a string",
@@ -89,14 +88,7 @@ def load_manifests(text: str, source: str) -> list[dict[str, Any]]:
 
 def suggest(field: str, message: Message) -> str | None:
     """The field of a struct that somebody may have meant by a name which it does not have."""
-    names = list(message.fields)
-    by_lower = {name.lower(): name for name in names}
-    return by_lower.get(field.lower()) or _closest(field, names)
-
-
-def _closest(word: str, names: list[str]) -> str | None:
-    matches = difflib.get_close_matches(word, names, n=1, cutoff=_SUGGESTION_CUTOFF)
-    return matches[0] if matches else None
+    return nearest(field, message.fields)
 
 
 def _document_problems(
@@ -165,7 +157,7 @@ def _unknown_kind(gvk: GVK) -> str:
     text = f'there is no kind "{gvk.kind}" in "{gvk.api_version}"'
     if versions:
         return f"{text}; it exists in {', '.join(versions)}"
-    near = _closest(gvk.kind, sorted({other.kind for other in known}))
+    near = nearest(gvk.kind, sorted({other.kind for other in known}))
     return f'{text}, did you mean "{near}"?' if near else text
 
 

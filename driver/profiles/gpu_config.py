@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from dra_api.nearest import nearest
 from driver.sdk.errors import ConfigError
 
 API_VERSION: Final = "gpu.drakit.dev/v1alpha1"
@@ -45,8 +45,8 @@ def parse(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _check_keys(value: Mapping[str, Any], known: Collection[str], path: str) -> None:
     for key in value:
         if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f", did you mean {close[0]!r}?" if close else f"; known fields: {', '.join(sorted(known))}"
+            near = nearest(key, sorted(known))
+            hint = f", did you mean {near!r}?" if near else f"; known fields: {', '.join(sorted(known))}"
             raise ConfigError(f'unknown field "{path}{key}"{hint}')
 
 
