@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from clusters.embedded.apiserver.status import ApiError, conflict, invalid, qualified
+from clusters.api_status import ApiError, conflict, invalid, qualified
 from clusters.proxies.api_calls import Where, fits
 from clusters.request_info import RequestInfo
 from dra_api.errors import FieldError

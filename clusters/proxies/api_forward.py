@@ -15,7 +15,7 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from clusters.embedded.apiserver.status import ApiError
+from clusters.api_status import ApiError
 from clusters.proxies.api_calls import ApiCall, CallLog, decode_body, keeps_body
 from clusters.proxies.api_faults import Fault, answer, expired
 from clusters.proxies.watch_frames import Frames

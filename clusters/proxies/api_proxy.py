@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, Unpack
 
-from clusters.embedded.apiserver import tls
+from clusters import tls
 from clusters.proxies import kubeconfig, permissions
 from clusters.proxies.api_calls import ApiCall, CallLog, Where, fits
 from clusters.proxies.api_faults import Cut, Fault, WatchFault

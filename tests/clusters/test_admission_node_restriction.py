@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from memory_reader import MemoryReader
 
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver.admission.chain import Chain
 from clusters.embedded.apiserver.admission.plugin import Context
 from clusters.embedded.apiserver.admission.request import CREATE, DELETE, UPDATE, Request
 from clusters.embedded.apiserver.auth.authorizer import standard
 from clusters.embedded.apiserver.auth.users import User, node_user
-from clusters.embedded.apiserver.status import ApiError
 
 N2 = node_user("n2")
 

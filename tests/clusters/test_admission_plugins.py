@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from memory_reader import MemoryReader
 
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver.admission.chain import NAMES, Chain
 from clusters.embedded.apiserver.admission.node_selector import matches
 from clusters.embedded.apiserver.admission.plugin import Context
 from clusters.embedded.apiserver.admission.request import CREATE, DELETE, UPDATE, Request
 from clusters.embedded.apiserver.auth.authorizer import standard
 from clusters.embedded.apiserver.auth.users import User
-from clusters.embedded.apiserver.status import ApiError
 
 BOB = User("bob")
 NOT_READY = "node.kubernetes.io/not-ready"

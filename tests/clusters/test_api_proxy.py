@@ -18,7 +18,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from clusters.embedded.apiserver import tls
+from clusters import tls
 from clusters.proxies.api_calls import decode_body
 from clusters.proxies.api_proxy import ApiProxy
 from clusters.proxies.watch_frames import Frames

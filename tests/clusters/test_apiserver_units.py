@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver import negotiation, pod_cells, selectors, tables
 from clusters.embedded.apiserver.negotiation import JSON, LIST, OBJECT, PROTOBUF, YAML, Negotiated, negotiate
-from clusters.embedded.apiserver.status import ApiError
 from clusters.embedded.apiserver.storage import ExistsError, ExpiredError, ResourceKey, Store
 
 KEY = ResourceKey("", "things")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from memory_reader import MemoryReader
 
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver.auth import bootstrap
 from clusters.embedded.apiserver.auth.attributes import Attributes
 from clusters.embedded.apiserver.auth.authorizer import refusal, standard
 from clusters.embedded.apiserver.auth.escalation import check_write, uncovered
 from clusters.embedded.apiserver.auth.rbac import GROUP, Rbac, rule_allows
 from clusters.embedded.apiserver.auth.users import MASTERS, User, anonymous
-from clusters.embedded.apiserver.status import ApiError
 from clusters.request_info import parse
 
 BOB = User("bob", groups=("system:authenticated",))

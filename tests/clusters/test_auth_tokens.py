@@ -10,6 +10,7 @@ import pytest
 from memory_reader import MemoryReader
 from multidict import CIMultiDict
 
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver.auth import reviews
 from clusters.embedded.apiserver.auth.attributes import Attributes, Decision
 from clusters.embedded.apiserver.auth.authentication import Authenticator
@@ -19,7 +20,6 @@ from clusters.embedded.apiserver.auth.rbac import GROUP, Rbac
 from clusters.embedded.apiserver.auth.token_request import create_token
 from clusters.embedded.apiserver.auth.tokens import Reference, StaticTokens, TokenError, TokenIssuer
 from clusters.embedded.apiserver.auth.users import User, node_user
-from clusters.embedded.apiserver.status import ApiError
 
 ISSUER = "https://kubernetes.default.svc"
 

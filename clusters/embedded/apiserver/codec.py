@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from clusters.api_status import bad_request
 from clusters.embedded.apiserver import negotiation
-from clusters.embedded.apiserver.status import bad_request
 from clusters.embedded.apiserver.storage import Object
 from dra_api import decode, wire
 from dra_api.schema import GVK

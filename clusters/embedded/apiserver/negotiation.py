@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from clusters.embedded.apiserver.status import ApiError
+from clusters.api_status import ApiError
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"

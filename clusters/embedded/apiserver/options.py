@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusters.embedded.apiserver.status import ApiError, bad_request, invalid
+from clusters.api_status import ApiError, bad_request, invalid
 from clusters.request_info import FieldRequirement
 from dra_api.errors import FieldError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from clusters.embedded.apiserver.status import bad_request
+from clusters.api_status import bad_request
 from clusters.embedded.apiserver.storage import ResourceKey
 
 Getter = Callable[[Mapping[str, Any]], str]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver import reviews, subresources
 from clusters.embedded.apiserver.call import Call, Reply
 from clusters.embedded.apiserver.handlers import delete, read, write
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.status import ApiError
 
 Handler = Callable[[Call, Served], Reply | Awaitable[Reply]]
 

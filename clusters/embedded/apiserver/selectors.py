@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from clusters.embedded.apiserver.status import bad_request
+from clusters.api_status import bad_request
 from clusters.request_info import FieldRequirement, parse_field_selector
 from dra_api.validation.names import label_key_problems, label_value_problems
 

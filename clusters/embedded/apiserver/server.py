@@ -17,8 +17,9 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from clusters import request_info
-from clusters.embedded.apiserver import bootstrap, codec, negotiation, options, routes, tls
+from clusters import request_info, tls
+from clusters.api_status import ApiError
+from clusters.embedded.apiserver import bootstrap, codec, negotiation, options, routes
 from clusters.embedded.apiserver.admission.chain import Chain
 from clusters.embedded.apiserver.admission.plugin import Context
 from clusters.embedded.apiserver.auth import authorizer as authorization
@@ -36,10 +37,9 @@ from clusters.embedded.apiserver.openapi import OpenApi
 from clusters.embedded.apiserver.plain_paths import PlainPaths, not_found
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
-from clusters.embedded.apiserver.status import ApiError
 from clusters.embedded.apiserver.storage import Store
-from clusters.embedded.apiserver.tls import Certificates
 from clusters.embedded.apiserver.transform import Transformer
+from clusters.tls import Certificates
 
 _LOG: Final = logging.getLogger(__name__)
 _COMPRESS_FROM: Final = 128 * 1024

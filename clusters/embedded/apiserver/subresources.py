@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from clusters.api_status import ApiError, bad_request, not_found
 from clusters.embedded.apiserver import codec, negotiation, options
 from clusters.embedded.apiserver.admission.request import CREATE, Request
 from clusters.embedded.apiserver.auth import token_request
@@ -12,7 +13,6 @@ from clusters.embedded.apiserver.handlers import delete as deletion
 from clusters.embedded.apiserver.handlers.write import write_options
 from clusters.embedded.apiserver.options import WriteOptions
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.status import ApiError, bad_request, not_found
 from clusters.embedded.apiserver.storage import Object, ResourceKey
 from clusters.embedded.apiserver.strategies.base import copied
 from clusters.embedded.apiserver.times import timestamp

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from clusters.api_status import bad_request
 from clusters.embedded.apiserver import tables
 from clusters.embedded.apiserver.negotiation import Negotiated
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.status import bad_request
 from clusters.embedded.apiserver.storage import Object
 
 _INCLUDE: Final = ("", "Metadata", "Object", "None")

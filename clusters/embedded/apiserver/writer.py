@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
+from clusters.api_status import ApiError, bad_request, conflict, invalid, not_found
 from clusters.embedded.apiserver.admission.request import Request
 from clusters.embedded.apiserver.auth import escalation
 from clusters.embedded.apiserver.call import Call, gvk_of, moment
@@ -18,7 +19,6 @@ from clusters.embedded.apiserver.options import WriteOptions
 from clusters.embedded.apiserver.patching import manager
 from clusters.embedded.apiserver.patching.reset import reset_fields
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.status import ApiError, bad_request, conflict, invalid, not_found
 from clusters.embedded.apiserver.storage import ExistsError, Object
 from clusters.embedded.apiserver.strategies.base import Strategy, Write, copied, restore
 from clusters.embedded.apiserver.strategies.core import prepare_finalize

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from clusters.api_status import not_found
 from clusters.embedded.apiserver.admission.plugin import Plugin
 from clusters.embedded.apiserver.admission.request import CREATE, DELETE, Request
-from clusters.embedded.apiserver.status import not_found
 
 _IMMORTAL: Final = ("default", "kube-system", "kube-public")
 

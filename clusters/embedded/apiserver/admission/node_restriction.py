@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from clusters.api_status import not_found
 from clusters.embedded.apiserver.admission import node_labels
 from clusters.embedded.apiserver.admission.plugin import Plugin
 from clusters.embedded.apiserver.admission.request import CREATE, DELETE, UPDATE, Request
@@ -12,7 +13,6 @@ from clusters.embedded.apiserver.auth.attributes import Attributes
 from clusters.embedded.apiserver.auth.node_authorizer import LEASE_NAMESPACE
 from clusters.embedded.apiserver.auth.reader import metadata
 from clusters.embedded.apiserver.auth.text import quoted
-from clusters.embedded.apiserver.status import not_found
 
 _STATUS_LISTS = (
     ("resourceClaimStatuses", "cannot update resource claim statues"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from clusters.api_status import ApiError, forbidden
 from clusters.embedded.apiserver.auth.users import User
-from clusters.embedded.apiserver.status import ApiError, forbidden
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver.auth.reader import Reader
 from clusters.embedded.apiserver.auth.service_accounts import user_of
 from clusters.embedded.apiserver.auth.text import aggregated, quoted_list
 from clusters.embedded.apiserver.auth.tokens import StaticTokens, TokenError, TokenIssuer
 from clusters.embedded.apiserver.auth.users import User, anonymous
-from clusters.embedded.apiserver.status import ApiError
 
 TOKEN_CACHE_SECONDS: Final = 10.0
 """How long a real server trusts a token that it has checked; a bound token outlives its pod by that much."""

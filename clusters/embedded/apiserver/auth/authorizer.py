@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusters.api_status import ApiError, forbidden
 from clusters.embedded.apiserver.auth.attributes import Attributes, Authorizer, Decision
 from clusters.embedded.apiserver.auth.node_authorizer import NodeAuthorizer
 from clusters.embedded.apiserver.auth.rbac import Rbac
 from clusters.embedded.apiserver.auth.reader import Reader
 from clusters.embedded.apiserver.auth.text import quoted
 from clusters.embedded.apiserver.auth.users import MASTERS
-from clusters.embedded.apiserver.status import ApiError, forbidden
 
 
 class Union:

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from clusters.api_status import forbidden, not_found
 from clusters.embedded.apiserver.auth.attributes import Attributes, Authorizer
 from clusters.embedded.apiserver.auth.rbac import GROUP, Rbac, RoleNotFoundError, Rule
 from clusters.embedded.apiserver.auth.reader import metadata
 from clusters.embedded.apiserver.auth.text import aggregated, quoted, quoted_list
 from clusters.embedded.apiserver.auth.users import MASTERS, User
-from clusters.embedded.apiserver.status import forbidden, not_found
 
 _EVERYTHING: list[Rule] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from multidict import MultiMapping
 
+from clusters.api_status import bad_request
 from clusters.embedded.apiserver.auth.attributes import Attributes, Authorizer
 from clusters.embedded.apiserver.auth.authorizer import refusal
 from clusters.embedded.apiserver.auth.users import (
@@ -17,7 +18,6 @@ from clusters.embedded.apiserver.auth.users import (
     service_account_groups,
     split_service_account,
 )
-from clusters.embedded.apiserver.status import bad_request
 
 _EXTRA_PREFIX: Final = "impersonate-extra-"
 _REVIEW_GROUP: Final = "authentication.k8s.io"

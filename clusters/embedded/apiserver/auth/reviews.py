@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from clusters.api_status import ApiError, bad_request, invalid
 from clusters.embedded.apiserver.auth.attributes import Attributes, Authorizer
 from clusters.embedded.apiserver.auth.authentication import Authenticator
 from clusters.embedded.apiserver.auth.rbac import Rbac
 from clusters.embedded.apiserver.auth.text import aggregated
 from clusters.embedded.apiserver.auth.tokens import TokenError
 from clusters.embedded.apiserver.auth.users import User
-from clusters.embedded.apiserver.status import ApiError, bad_request, invalid
 from clusters.request_info import FieldRequirement, parse_field_selector
 from dra_api.errors import FieldError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from clusters.api_status import bad_request, conflict, invalid, not_found
 from clusters.embedded.apiserver.auth.reader import Reader, metadata
 from clusters.embedded.apiserver.auth.text import quoted
 from clusters.embedded.apiserver.auth.tokens import Reference, TokenIssuer
-from clusters.embedded.apiserver.status import bad_request, conflict, invalid, not_found
 from dra_api.errors import FieldError
 
 _KIND: Final = "TokenRequest"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from clusters.api_status import ApiError, not_found
 from clusters.embedded.apiserver import codec, negotiation
 from clusters.embedded.apiserver import options as request_options
 from clusters.embedded.apiserver.call import Call, Reply
 from clusters.embedded.apiserver.handlers.read import list_body, selected
 from clusters.embedded.apiserver.options import DeleteOptions
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.status import ApiError, not_found
 from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.strategies.base import copied
 from clusters.embedded.apiserver.times import parse, timestamp

@@ -7,12 +7,12 @@ import binascii
 import json
 from typing import Any, Final
 
+from clusters.api_status import ApiError, bad_request, not_found
 from clusters.embedded.apiserver import options as request_options
 from clusters.embedded.apiserver import selectors
 from clusters.embedded.apiserver.call import Call, Reply
 from clusters.embedded.apiserver.options import ListOptions
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.status import ApiError, bad_request, not_found
 from clusters.embedded.apiserver.storage import ExpiredError, Object, Predicate
 from clusters.embedded.apiserver.views import from_storage
 

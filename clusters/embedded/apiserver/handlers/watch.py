@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver import negotiation
 from clusters.embedded.apiserver import options as request_options
 from clusters.embedded.apiserver.call import Call
@@ -20,7 +21,6 @@ from clusters.embedded.apiserver.handlers.read import predicate
 from clusters.embedded.apiserver.negotiation import Negotiated
 from clusters.embedded.apiserver.options import ListOptions
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.status import ApiError
 from clusters.embedded.apiserver.storage import ExpiredError, Notice, Object, Watcher
 from clusters.embedded.apiserver.transform import Transformer
 from clusters.embedded.apiserver.views import from_storage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusters.api_status import ApiError, bad_request, conflict
 from clusters.embedded.apiserver import codec, negotiation, options, writer
 from clusters.embedded.apiserver.call import Call, Reply, gvk_of, moment
 from clusters.embedded.apiserver.options import WriteOptions
@@ -23,7 +24,6 @@ from clusters.embedded.apiserver.patching.reset import reset_fields
 from clusters.embedded.apiserver.patching.shapes import shape_of
 from clusters.embedded.apiserver.patching.strategic import strategic_merge
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.status import ApiError, bad_request, conflict
 from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.views import from_storage
 from dra_api import conversion, decode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clusters.embedded.apiserver.status import ApiError
+from clusters.api_status import ApiError
 
 
 class PatchError(ApiError):

@@ -1,4 +1,4 @@
-"""Errors of the API server as Status objects (api-machinery section 12)."""
+"""Errors of an API server as Status objects (api-machinery section 12); the API proxy injects them too."""
 
 from __future__ import annotations
 
