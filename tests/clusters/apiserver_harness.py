@@ -152,6 +152,18 @@ def serve(**settings: Any) -> ServerThread:
     return ServerThread(ServerConfig(tokens=tokens(), **settings)).start()
 
 
+@contextmanager
+def connected(**settings: Any) -> Iterator[Http]:
+    """An administrator's client of a server that runs while the block does."""
+    server = serve(**settings)
+    client = Http(server)
+    try:
+        yield client
+    finally:
+        client.close()
+        server.stop()
+
+
 def resource_slice(name: str = "", **spec: Any) -> dict[str, Any]:
     """A valid slice with one device."""
     return {

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
 from typing import Any
 
 import grpc
 
+from clusters.embedded.kubelet.plugins import ClaimReference
 from node_api import services, sockets
 from node_api.messages import MODULES, message_types
 
 NAME = "small.example.com"
+CLAIM = ClaimReference("ns", "c", "u")
+SOON = 10.0
+
+
+def eventually(condition: Callable[[], Any], what: str) -> Any:
+    """Poll: what is waited for happens in threads of gRPC, of the kubelet and of the proxy."""
+    deadline = time.monotonic() + SOON
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.005)
+    raise AssertionError(f"not within {SOON} s: {what}")
 
 
 class SmallDriver:

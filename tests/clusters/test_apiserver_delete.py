@@ -14,9 +14,9 @@ from apiserver_harness import (
     Http,
     claim,
     config_map,
+    connected,
     pod,
     resource_slice,
-    serve,
 )
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -38,11 +38,8 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="module")
 def http(clock: Clock) -> Iterator[Http]:
-    server = serve(clock=clock)
-    client = Http(server)
-    yield client
-    client.close()
-    server.stop()
+    with connected(clock=clock) as client:
+        yield client
 
 
 def scheduled(http: Http, name: str, **spec: Any) -> Any:

@@ -12,15 +12,6 @@ ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 @pytest.fixture(scope="module")
-def http() -> Iterator[Http]:
-    server = serve()
-    client = Http(server)
-    yield client
-    client.close()
-    server.stop()
-
-
-@pytest.fixture(scope="module")
 def old_versions() -> Iterator[Http]:
     server = serve(runtime_config={"api/all": True})
     client = Http(server)

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-from apiserver_harness import CLAIMS, SLICES, Http, serve
-
-
-@pytest.fixture(scope="module")
-def http() -> Iterator[Http]:
-    server = serve()
-    client = Http(server)
-    yield client
-    client.close()
-    server.stop()
+from apiserver_harness import CLAIMS, SLICES, Http
 
 
 def causes(answer: Any) -> list[tuple[str, str]]:

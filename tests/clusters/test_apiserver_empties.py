@@ -19,9 +19,9 @@ from apiserver_harness import (
     Http,
     claim,
     config_map,
+    connected,
     pod,
     resource_slice,
-    serve,
 )
 
 from dra_api import wire
@@ -32,11 +32,8 @@ COUNTERS = [{"name": "set", "counters": {"c": {"value": "1"}}}]
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[Http]:
-    server = serve(feature_gates={"DRAPartitionableDevices": True, "DRAListTypeAttributes": True})
-    client = Http(server)
-    yield client
-    client.close()
-    server.stop()
+    with connected(feature_gates={"DRAPartitionableDevices": True, "DRAListTypeAttributes": True}) as client:
+        yield client
 
 
 def causes(answer: Any) -> list[tuple[str, str]]:

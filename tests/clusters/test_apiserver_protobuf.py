@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from apiserver_harness import CONFIG_MAPS, MERGE, PROTOBUF, SLICES, Http, config_map, resource_slice, serve
+from apiserver_harness import CONFIG_MAPS, MERGE, PROTOBUF, SLICES, Http, config_map, resource_slice
 
 from dra_api import wire
 from dra_api.schema import GVK
 
 ANY = GVK("", "", "")
-
-
-@pytest.fixture(scope="module")
-def http() -> Iterator[Http]:
-    server = serve()
-    client = Http(server)
-    yield client
-    client.close()
-    server.stop()
 
 
 def test_objects_in_and_out(http: Http) -> None:

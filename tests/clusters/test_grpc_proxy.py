@@ -1,72 +1,29 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import tempfile
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from small_driver import NAME, SmallDriver
+from small_driver import CLAIM, NAME, SOON, SmallDriver, eventually
 
-from clusters.embedded.kubelet.plugins import Backoff, ClaimReference, PluginError, PluginManager
+from clusters.embedded.kubelet.plugins import ClaimReference, PluginError, PluginManager
 from clusters.proxies.grpc_proxy import Fault, PluginProxy
 from node_api import services, sockets
 from node_api.gen import health_v1_pb2, registration_pb2
 
-CLAIM = ClaimReference("ns", "c", "u")
-SOON = 10.0
 PREPARE = services.NODE_PREPARE_RESOURCES
 UNPREPARE = services.NODE_UNPREPARE_RESOURCES
 
 
-def eventually(condition: Callable[[], Any], what: str) -> Any:
-    """Poll: what is waited for happens in threads of gRPC, of the kubelet and of the proxy."""
-    deadline = time.monotonic() + SOON
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.005)
-    raise AssertionError(f"not within {SOON} s: {what}")
-
-
 @pytest.fixture
-def root() -> Iterator[Path]:
-    # socket paths must be short
-    made = Path(tempfile.mkdtemp(prefix="gp", dir="/tmp"))
-    yield made
-    shutil.rmtree(made)
-
-
-@pytest.fixture
-def proxy(root: Path) -> Iterator[PluginProxy]:
-    with PluginProxy(root / "registry", root / "kubelet", root / "px", poll_interval=0.01) as made:
-        yield made
-
-
-@pytest.fixture
-def kubelet(root: Path, proxy: PluginProxy) -> Iterator[PluginManager]:
-    with PluginManager("n", root / "kubelet", poll_interval=0.01, backoff=Backoff(0.05, 2, 1)) as made:
-        yield made
-
-
-@pytest.fixture
-def driver(root: Path, proxy: PluginProxy) -> Iterator[SmallDriver]:
-    made = SmallDriver(root)
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def registered(kubelet: PluginManager, driver: SmallDriver) -> PluginManager:
-    driver.start()
-    kubelet.wait_registered(NAME, SOON)
-    return kubelet
+def registry(root: Path, proxy: PluginProxy) -> Path:
+    """The kubelet looks at what the proxy mirrors."""
+    return root / "kubelet"
 
 
 def test_registration_and_calls_pass_and_are_recorded(
@@ -407,7 +364,6 @@ def test_stopping_ends_held_calls_and_removes_all_sockets(
 
 def test_long_names_get_a_short_mirror(root: Path) -> None:
     kubelet_dir = root / ("k" * (sockets.MAX_PATH_BYTES - len(os.fspath(root)) - 25))
-    (root / "registry").mkdir()
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(os.fspath(root / "registry" / ("n" * 40)))
         left.listen()
@@ -422,7 +378,6 @@ def test_long_names_get_a_short_mirror(root: Path) -> None:
 
 def test_what_cannot_be_mirrored_is_told(root: Path) -> None:
     kubelet_dir = root / ("k" * 100)
-    (root / "registry").mkdir()
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(os.fspath(root / "registry" / "a.sock"))
     with PluginProxy(root / "registry", kubelet_dir, root / "px", poll_interval=0.01) as proxy:

@@ -1,0 +1,92 @@
+"""What is special about single kinds over HTTP (api-machinery sections 7, 16 and 20)."""
+
+from __future__ import annotations
+
+from apiserver_harness import PODS, Http, config_map, pod
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+
+
+def test_pods_start_pending_with_defaults(http: Http) -> None:
+    stored = http.created(PODS, {**pod("defaults"), "status": {"phase": "Running"}})
+    spec = stored["spec"]
+    assert stored["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert stored["metadata"]["generation"] == 1
+    assert (spec["restartPolicy"], spec["schedulerName"], spec["priority"]) == (
+        "Always",
+        "default-scheduler",
+        0,
+    )
+    assert spec["containers"][0]["imagePullPolicy"] == "IfNotPresent"
+    assert http.patch(f"{PODS}/defaults", {"spec": {"hostNetwork": True}}).code == 422
+
+
+def test_pod_claims_are_checked(http: Http) -> None:
+    wrong = pod("claims", resourceClaims=[{"name": "c"}])
+    wrong["spec"]["containers"][0]["resources"] = {"claims": [{"name": "d"}]}
+    causes = {c["field"]: c["message"] for c in http.post(PODS, wrong).json["details"]["causes"]}
+    assert causes.keys() == {"spec.resourceClaims[0]", "spec.containers[0].resources.claims[0]"}
+
+
+def test_namespace_life(http: Http) -> None:
+    space = http.created("/api/v1/namespaces", {"metadata": {"name": "life"}})
+    assert space["spec"] == {"finalizers": ["kubernetes"]}
+    assert space["status"] == {"phase": "Active"}
+    assert space["metadata"]["labels"] == {"kubernetes.io/metadata.name": "life"}
+    going = http.delete("/api/v1/namespaces/life").json
+    assert going["status"] == {"phase": "Terminating"}
+    assert "deletionGracePeriodSeconds" not in going["metadata"]
+    refused = http.post("/api/v1/namespaces/life/configmaps", config_map("late"))
+    assert refused.code == 403
+    cause = refused.json["details"]["causes"][0]
+    assert (cause["reason"], cause["field"]) == ("NamespaceTerminating", "metadata.namespace")
+    gone = http.put("/api/v1/namespaces/life/finalize", {**going, "spec": {}})
+    assert gone.code == 200
+    assert http.get("/api/v1/namespaces/life").code == 404
+    kept = http.delete("/api/v1/namespaces/default").json
+    assert (kept["code"], kept["message"]) == (
+        403,
+        'namespaces "default" is forbidden: this namespace may not be deleted',
+    )
+
+
+def test_secrets_merge_plain_data(http: Http) -> None:
+    body = {"metadata": {"name": "s"}, "stringData": {"a": "b"}, "data": {"c": "ZA=="}}
+    stored = http.created("/api/v1/namespaces/default/secrets", body)
+    # base64 of "b" is Yg==
+    assert stored["data"] == {"a": "Yg==", "c": "ZA=="}
+    assert stored["type"] == "Opaque"
+    assert "stringData" not in stored
+
+
+def test_events_of_both_groups_are_one_object(http: Http) -> None:
+    event = {
+        "metadata": {"name": "e1"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "reason": "Tested",
+        "message": "hello",
+        "type": "Normal",
+    }
+    core = http.created("/api/v1/namespaces/default/events", event)
+    assert core["source"] == {}
+    assert core["firstTimestamp"] is None
+    view = http.get("/apis/events.k8s.io/v1/namespaces/default/events/e1").json
+    assert (view["apiVersion"], view["regarding"]["name"], view["note"]) == ("events.k8s.io/v1", "p", "hello")
+    assert view["deprecatedSource"] == {}
+    refused = http.post("/apis/events.k8s.io/v1/namespaces/default/events", {"metadata": {"name": "e2"}})
+    assert refused.code == 422
+    assert {c["field"] for c in refused.json["details"]["causes"]} == {"eventTime", "type"}
+
+
+def test_leases_are_created_by_put_and_need_a_version(http: Http) -> None:
+    lease = {"metadata": {"name": "l1", "resourceVersion": "999999"}, "spec": {"holderIdentity": "a"}}
+    created = http.put(f"{LEASES}/l1", lease)
+    assert created.code == 201, created.body
+    answer = http.put(f"{LEASES}/l1", {"metadata": {"name": "l1"}, "spec": {"holderIdentity": "b"}})
+    assert answer.json["message"] == (
+        'leases.coordination.k8s.io "l1" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for '
+        "an update"
+    )
+    assert answer.json["details"]["kind"] == "leases"
+    renewed = http.put(f"{LEASES}/l1", {**created.json, "spec": {"holderIdentity": "b"}})
+    assert renewed.json["spec"] == {"holderIdentity": "b"}
