@@ -229,11 +229,14 @@ class Bench:
             slices = self.slices()
             if complete(slices) and devices(slices):
                 return slices
-            if self.findings.deviceless and not self.must_publish:
+            if self.findings.deviceless and self.must_publish:
+                raise Failed(expected, describe_slices(slices))
+            if self.findings.deviceless:
                 raise NotTestable(self.findings.deviceless)
             return None
 
-        return poll(probe, timeout, "a complete pool with devices", lambda: describe_slices(self.slices()))
+        expected = "a complete pool with devices"
+        return poll(probe, timeout, expected, lambda: describe_slices(self.slices()))
 
     def devices(self, count: int) -> list[Device]:
         """The first `count` published devices. Raises NotTestable when there are fewer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -22,7 +23,7 @@ def clean(text: str) -> str:
 
 def width(console: Console) -> int | None:
     """Columns to fill. None for a file or pipe: programs such as grep want whole lines there."""
-    told = console.is_terminal or "COLUMNS" in console._environ
+    told = console.is_terminal or "COLUMNS" in os.environ
     return console.width if told else None
 
 

@@ -124,7 +124,6 @@ class ProgressListener:
 def print_requirements(console: Console, requirements: Sequence[Requirement]) -> None:
     """The catalogue, for --list: by area, with what a driver has to declare for each."""
     for area, members in itertools.groupby(requirements, lambda requirement: requirement.area):
-        console.print()
         print_line(console, Text(area, "bold"))
         for requirement in members:
             needs = [f"capability {requirement.capability}"] if requirement.capability else []
@@ -132,7 +131,7 @@ def print_requirements(console: Console, requirements: Sequence[Requirement]) ->
             note = f"needs {', '.join(needs)}" if needs else ""
             cells = [(requirement.id, ""), (str(requirement.level), "")]
             row(console, cells, (12, 6), requirement.rule, note)
-    console.print()
+        console.print()
     print_lines(console, [f"{len(requirements)} requirements"])
 
 
