@@ -48,11 +48,11 @@ def write_out(text: str) -> None:
 
 @contextlib.contextmanager
 def standard_output() -> Iterator[Console]:
-    """A console for standard output; what is printed on it is written at the end."""
-    console = Console(file=sys.stdout or io.StringIO())
-    with console.capture() as capture:
-        yield console
-    write_out(capture.get())
+    """A console that behaves as one for standard output; what is printed on it is written at the end."""
+    buffer = io.StringIO()
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    yield Console(file=buffer, force_terminal=is_terminal)
+    write_out(buffer.getvalue())
 
 
 def drop_output() -> None:
