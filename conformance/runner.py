@@ -146,16 +146,18 @@ class Runner:
             reason = self._text(reason, _TEXT_CHARACTERS)
             return Result(requirement, verdict, reason, seconds=self._clock() - started, **more)
 
+        failed: Result | None = None
         try:
             with self._environment.bench(requirement) as bench:
                 try:
                     self._tests[requirement.id](bench)
                 except Failed as failure:
                     evidence = (*failure.evidence, *bench.evidence())
-                    return self._failed(requirement, failure, evidence, started)
-            return result(Verdict.PASS)
+                    failed = self._failed(requirement, failure, evidence, started)
+            return failed or result(Verdict.PASS)
         except Failed as failure:
-            return self._failed(requirement, failure, failure.evidence, started)
+            # Of two failures the one of the test counts, and not what follows from it.
+            return failed or self._failed(requirement, failure, failure.evidence, started)
         except NotTestable as outcome:
             return result(Verdict.SKIP, f"not testable here: {outcome}")
         except InputError as error:

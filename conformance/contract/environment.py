@@ -74,16 +74,19 @@ class ContractEnvironment:
         healthy = False
         try:
             if bench.shared and needs_registration:
-                bench.wait_registered()
+                with _evidence(bench):
+                    bench.wait_registered()
             yield bench
-            if requirement.isolation is Isolation.PARALLEL:
-                bench.check_alive()
-            if bench.shared and bench.process.running and not bench.spoiled:
-                bench.tidy()
-                healthy = True
+            with _evidence(bench):
+                if requirement.isolation is Isolation.PARALLEL:
+                    bench.check_alive()
+                if bench.shared and bench.process.running and not bench.spoiled:
+                    bench.tidy()
+                    healthy = True
         except OSError:
             # The kit looks into directories that the driver can remove.
-            bench.check_directories()
+            with _evidence(bench):
+                bench.check_directories()
             raise
         finally:
             if healthy:
@@ -143,3 +146,13 @@ class ContractEnvironment:
             if bench.shared:
                 self._sharing.release()
             bench.close()
+
+
+@contextlib.contextmanager
+def _evidence(bench: Bench) -> Iterator[None]:
+    """Add to a failure outside of a test what was seen, as long as the bench exists."""
+    try:
+        yield
+    except Failed as failure:
+        evidence = (*failure.evidence, *bench.evidence())
+        raise Failed(failure.expected, failure.seen, evidence) from None

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+"""Keeps two words on one line; a plain space is printed."""
+
 _NARROW = 80
 _LEAST_TEXT = 24
 # What a driver prints must not steer the user's terminal.
@@ -31,10 +34,18 @@ def wrap(text: str, columns: int | None, indent: str, first: str | None = None) 
     """The text in lines of at most `columns`, each with the indent, the first one with `first` instead."""
     first = indent if first is None else first
     if columns is None:
-        return [first + " ".join(text.split())]
+        return [first + " ".join(text.replace(NO_BREAK, " ").split())]
     room = max(columns, len(indent) + _LEAST_TEXT)
-    lines = textwrap.wrap(text, room, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False)
-    return lines or [first.rstrip()]
+    # A broken path cannot be copied; the terminal itself wraps what is longer than a line.
+    lines = textwrap.wrap(
+        text,
+        room,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return [line.replace(NO_BREAK, " ") for line in lines] or [first.rstrip()]
 
 
 def cut(line: str, columns: int) -> str:

@@ -20,7 +20,7 @@ from rich.text import Text
 from conformance.events import Event, Note, RequirementFinished, RequirementStarted, RunFinished, RunStarted
 from conformance.model import Evidence, Level, Requirement, Result, Verdict
 from conformance.report.document import Context, exit_code, reproduce
-from conformance.report.layout import clean, cut, print_line, print_lines, row, width, wrap
+from conformance.report.layout import NO_BREAK, clean, cut, print_line, print_lines, row, width, wrap
 
 STYLES = {
     Verdict.PASS: "green",
@@ -38,9 +38,9 @@ CONCLUSIONS: Mapping[int, str] = {
     4: "Nothing was tested.",
 }
 _EVIDENCE_LINES = 12
-_EVIDENCE_COLUMNS = 200
+_EVIDENCE_COLUMNS = 160
 _SEEN_CHARACTERS = 600
-_FOLD_FROM = 5
+_FOLD_FROM = 3
 
 
 class ProgressListener:
@@ -166,7 +166,7 @@ def print_results(console: Console, context: Context, results: Sequence[Result],
     print_lines(console, wrap(totals(results), columns, "  ", ""))
     about = (
         f"driver {context.driver}, {context.tier} cluster, Kubernetes {context.kubernetes}, "
-        f"catalogue {context.catalogue}, {seconds:.1f} s"
+        f"catalogue {context.catalogue}, {seconds:.1f}{NO_BREAK}s"
     )
     print_lines(console, wrap(about, columns, "  ", ""))
     code = exit_code(results)
@@ -193,7 +193,7 @@ def _print_folded(console: Console, reason: str, results: Sequence[Result]) -> N
     console.print()
     columns = width(console)
     title = Text("skip", STYLES[Verdict.SKIP])
-    first, *more = wrap(f"{len(results)} requirements, {clean(reason)}:", columns, "    ", "skip  ")
+    first, *more = wrap(f"{len(results)} requirements: {clean(reason)}", columns, "    ", "skip  ")
     print_line(console, title.append(first.removeprefix("skip"), "default not bold"))
     print_lines(console, more)
     names = ", ".join(result.requirement.id for result in results)
@@ -221,6 +221,6 @@ def _print_evidence(console: Console, item: Evidence, columns: int | None) -> No
     lines = item.text.strip().splitlines()
     shown = lines[-_EVIDENCE_LINES:] if item.kind == "log" else lines[:_EVIDENCE_LINES]
     left_out = f" ({len(lines) - len(shown)} more lines in report.json)" if len(lines) > len(shown) else ""
-    room = max(columns or _EVIDENCE_COLUMNS, 40)
+    room = max(columns or 0, _EVIDENCE_COLUMNS)
     print_lines(console, wrap(f"{item.kind}: {item.title}{left_out}", columns, "    ", "  "), "dim")
     print_lines(console, [cut("    " + clean(line.expandtabs(4)), room) for line in shown], "dim")
