@@ -9,6 +9,7 @@ from conformance import catalogue
 from conformance.model import Requirement
 
 TARGET = Path(__file__).parents[1] / "docs" / "requirements.md"
+_COLUMNS = "| id | level | requirement | asked of | source |\n| --- | --- | --- | --- | --- |\n"
 _HEAD = """# Requirements
 
 Catalogue {version}: {count} requirements. Written by `python -m tools.reference`; do not edit.
@@ -23,9 +24,7 @@ def render() -> str:
     everything = list(catalogue.requirements().values())
     parts = [_HEAD.format(version=catalogue.version(), count=len(everything))]
     for area in dict.fromkeys(requirement.area for requirement in everything):
-        parts.append(
-            f"\n## {area.capitalize()}\n\n| id | level | requirement | asked of | source |\n| --- | --- | --- | --- | --- |\n"
-        )
+        parts.append(f"\n## {area.capitalize()}\n\n{_COLUMNS}")
         parts += [_row(requirement) for requirement in everything if requirement.area == area]
     return "".join(parts)
 

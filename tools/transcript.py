@@ -25,7 +25,8 @@ def main() -> int:
     lines = [line.rstrip() for line in plain[plain.index("ID ") :].splitlines()]
     body = "\n".join(shorten(lines)) + "\n"
     README.write_text(
-        _SPAN.sub(lambda match: match[1] + body + match[2], README.read_text(encoding="utf-8")), encoding="utf-8"
+        _SPAN.sub(lambda match: match[1] + body + match[2], README.read_text(encoding="utf-8")),
+        encoding="utf-8",
     )
     return 0
 
