@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -64,7 +64,7 @@ def command(
             )
         check_patterns(catalogue.requirements().values(), [*focus, *skip])
         subject = descriptors.load(driver, catalogue.capabilities())
-        with stoppable(), _report_folder(report_dir):
+        with stoppable() as last, _report_folder(report_dir, last):
             # The parts of a cluster take their time to load: mistakes are told without them.
             from drakit import judge
 
@@ -111,12 +111,16 @@ def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:
 
 
 @contextlib.contextmanager
-def _report_folder(folder: Path | None) -> Iterator[None]:
-    """Make the folder of the reports and fail before the run rather than after it; leave none without reports."""
+def _report_folder(folder: Path | None, last: list[Callable[[], None]]) -> Iterator[None]:
+    """Make the folder of the reports and fail before the run rather than after it; leave none without reports.
+
+    `last` is what happens before a sudden end.
+    """
     if folder is None:
         yield
         return
     made = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
+    last.append(lambda: _remove_empty(made))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".drakit-"):
