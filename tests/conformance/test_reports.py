@@ -42,6 +42,8 @@ FAILURE = result(
         ([result(Verdict.KNOWN_GAP)], 0),
         ([result(Verdict.PASS), result(Verdict.FAIL)], 1),
         ([result(Verdict.FAIL), result(Verdict.ERROR, SHOULD)], 3),
+        ([result(Verdict.FAIL), result(Verdict.ERROR, SHOULD, mistake=True)], 2),
+        ([result(Verdict.ERROR), result(Verdict.ERROR, SHOULD, mistake=True)], 3),
         ([result(Verdict.SKIP), result(Verdict.DISABLED)], 4),
         ([], 4),
     ],

@@ -11,6 +11,7 @@ from conformance.events import Event, RequirementFinished, RunFinished, RunStart
 from conformance.model import (
     Evidence,
     Failed,
+    InputError,
     KnownGap,
     Level,
     NotTestable,
@@ -60,12 +61,19 @@ def run(
     requirements: Sequence[Requirement] | None = None,
     events: list[Event] | None = None,
     gaps_apply: Callable[[KnownGap], bool] = lambda gap: False,
+    redact: Callable[[str], str] = lambda text: text,
 ) -> list[Result]:
     order = requirements or [requirement(number) for number in range(1, len(bodies) + 1)]
     tests = {item.id: body for item, body in zip(order, bodies, strict=True)}
     listener = (events if events is not None else []).append
     runner = Runner(
-        environment or Environment(), tests, listener, parallel=4, gate=gate, gaps_apply=gaps_apply
+        environment or Environment(),
+        tests,
+        listener,
+        parallel=4,
+        gate=gate,
+        gaps_apply=gaps_apply,
+        redact=redact,
     )
     return list(runner.run(Plan(tuple(order), ()), order))
 
@@ -97,6 +105,64 @@ def test_outcomes_become_verdicts() -> None:
 def test_a_bench_that_cannot_be_tidied_fails_the_test_that_left_it_so() -> None:
     results = run([passes], Environment(Failed("a driver that lets go", "it does not")))
     assert (results[0].verdict, results[0].seen) == (Verdict.FAIL, "it does not")
+
+
+def test_of_two_failures_the_one_of_the_test_counts() -> None:
+    (result,) = run([fails], Environment(Failed("a running driver", "it ended")))
+    assert (result.seen, result.evidence) == ("none", (SEEN,))
+
+
+def test_a_mistake_of_the_input_is_an_error_that_is_not_the_kit() -> None:
+    def mistaken(bench: Any) -> None:
+        raise InputError("hooks.failDevice: no program")
+
+    results = run([mistaken, passes])
+    assert [(result.verdict, result.mistake) for result in results] == [
+        (Verdict.ERROR, True),
+        (Verdict.PASS, False),
+    ]
+    assert results[0].reason == "not judged, the descriptor does not work: hooks.failDevice: no program"
+
+
+@pytest.mark.parametrize("gate", ["", "DRV-TST-01"])
+def test_a_fatal_mistake_of_the_input_ends_the_run(gate: str) -> None:
+    def mistaken(bench: Any) -> None:
+        raise InputError("start.command: no program", fatal=True)
+
+    with pytest.raises(InputError, match="no program"):
+        run([mistaken, passes], gate=gate)
+
+
+def test_an_interrupt_does_not_wait_for_the_tests() -> None:
+    held, entered = threading.Event(), threading.Event()
+
+    def hangs(bench: Any) -> None:
+        entered.set()
+        held.wait(60)
+
+    class Interrupted(Exception):
+        pass
+
+    def listener(event: Event) -> None:
+        if isinstance(event, RequirementFinished):
+            assert entered.wait(60)
+            raise Interrupted
+
+    order = [requirement(1), requirement(2)]
+    runner = Runner(Environment(), {"DRV-TST-01": hangs, "DRV-TST-02": passes}, listener)
+    with pytest.raises(Interrupted):
+        runner.run(Plan(tuple(order), ()), order)
+    held.set()
+
+
+def test_what_a_result_shows_holds_no_secret_and_has_an_end() -> None:
+    def talkative(bench: Any) -> None:
+        raise Failed("my word", "a" * 5000 + " secret", [Evidence("log", "output", "a secret line")])
+
+    (result,) = run([talkative], redact=lambda text: text.replace("secret", "[token]"))
+    # Of 5008 characters (with [token] in place of secret) 2000 stay, half from each end.
+    assert result.seen == "a" * 1000 + " [3008 characters left out] " + "a" * 992 + " [token]"
+    assert result.evidence[0].text == "a [token] line"
 
 
 def test_every_bench_is_closed() -> None:
