@@ -122,17 +122,20 @@ def _report_folder(folder: Path | None, last: list[Callable[[], None]]) -> Itera
     made = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     last.append(lambda: _remove_empty(made))
     try:
+        _check_writable(folder)
+        yield
+    finally:
+        _remove_empty(made)
+
+
+def _check_writable(folder: Path) -> None:
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".drakit-"):
             pass
     except OSError as error:
-        _remove_empty(made)
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         raise UserError(f"--report {folder}: cannot write there: {why}; choose another folder") from None
-    try:
-        yield
-    finally:
-        _remove_empty(made)
 
 
 def _remove_empty(folders: Sequence[Path]) -> None:
