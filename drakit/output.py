@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import click
 from rich.console import Console
 
+from conformance.report.layout import clean
+
 
 class UserError(click.ClickException):
     """A mistake in usage or input: one clear line for each, exit code 2."""
@@ -26,7 +28,7 @@ def say(message: str) -> None:
     """Print lines on stderr, each with the program's name. Nobody has to listen."""
     with contextlib.suppress(OSError):
         for line in message.splitlines():
-            click.echo(f"drakit: {line}", err=True)
+            click.echo(f"drakit: {clean(line)}", err=True)
 
 
 def write_out(text: str) -> None:

@@ -191,6 +191,13 @@ def test_on_a_terminal_the_list_takes_its_width(cli: Cli) -> None:
     assert "\x1b[1mprepare" in text
 
 
+def test_a_run_on_a_terminal_respects_no_color(cli: Cli) -> None:
+    path = cli.driver("well")
+    text = on_a_terminal(cli, 80, "conformance", str(path), "--focus", "DRV-REG-01", NO_COLOR="1")
+    assert "All declared MUSTs that were tested hold." in text
+    assert not re.search(r"\x1b\[[0-9;]*(3|4|9|10)[0-7][;m]", text)
+
+
 def test_in_a_pipe_each_requirement_is_a_whole_line_without_colours(cli: Cli) -> None:
     done = cli("conformance", "--list")
     assert "\x1b" not in done.out
