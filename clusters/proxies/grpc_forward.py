@@ -28,7 +28,7 @@ Rewrite = Callable[[str, bytes], bytes]
 """Changes an answer before it goes to the kubelet; gets the full method and the message."""
 
 
-class Forwarder(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+class Forwarder(grpc.GenericRpcHandler):
     """Serves every method by forwarding to one channel.
 
     All calls are handled as server streams: a unary call is one whose stream has one message.
