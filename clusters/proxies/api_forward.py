@@ -16,6 +16,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from clusters.api_status import ApiError
+from clusters.http_server import http_server
 from clusters.proxies.api_calls import ApiCall, CallLog, decode_body, keeps_body
 from clusters.proxies.api_faults import Fault, answer, expired
 from clusters.proxies.watch_frames import Frames
@@ -35,6 +36,7 @@ _HOP_BY_HOP: Final = {
     "upgrade",
 }
 _CONNECT_SECONDS: Final = 10.0
+_KEEP_ALIVE: Final = 3600.0
 _SHUTDOWN_SECONDS: Final = 0.1
 _CLOSING_ROUNDS: Final = 10
 
@@ -84,7 +86,7 @@ class Forwarder:
             return await self._handle(identity, request)
 
         # A client that goes away must end its watch on the server, too.
-        server = web.Server(handle, handler_cancellation=True, access_log=None)
+        server = http_server(handle, keepalive=_KEEP_ALIVE)
         runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         self._runners.append(runner)

@@ -8,6 +8,8 @@ from typing import Any, Final, NoReturn
 from .json_syntax import syntax_error
 from .problems import DecodeError
 
+# A YAML answer takes about three of Python's 1000 stack frames for each level; Go allows 10,000 levels.
+_MAX_KEPT_DEPTH: Final = 200
 _FAILED: Final = "couldn't get version/kind; json parse error: "
 
 
@@ -55,12 +57,17 @@ def decode_json(data: bytes) -> tuple[Any, list[str]]:
     return value, found
 
 
-def plain(value: Any) -> Any:
-    """A parsed value without the marks of the parser, for parts that are kept as they are."""
+def plain(value: Any, depth: int = 0) -> Any:
+    """A parsed value without the marks of the parser, for parts that are kept as they are.
+
+    Raises DecodeError for deep nesting: what is kept must be printable in every form.
+    """
+    if depth > _MAX_KEPT_DEPTH:
+        raise DecodeError("exceeded max depth")
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: plain(item, depth + 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [plain(item, depth + 1) for item in value]
     return float(value) if type(value) is RawFloat else value
 
 

@@ -19,6 +19,8 @@ _PLAIN: Final = "plain"
 _INTEGER: Final = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)\Z")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE: Final = re.compile(r"(?:([-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
+# Go reads longer integers as floats, and none of that length is finite. Binary ones of 64 bits fit in.
+_MAX_DIGITS: Final = 400
 _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -47,6 +49,8 @@ class Document:
         self.duplicates: list[str] = []
         self.line = node.start_mark.line + 1 if node is not None else 1
         self._open: set[int] = set()
+        self._known: set[int] = set()
+        self._alias_depth = self._built = self._built_from_aliases = 0
         self.value: Any = None if node is None else self._build(node)
 
     def line_of(self, path: str) -> int:
@@ -69,6 +73,19 @@ class Document:
         return line
 
     def _build(self, node: yaml.Node) -> Any:
+        if id(node) not in self._known:
+            self._known.add(id(node))
+            return self._count_and_build(node)
+        self._alias_depth += 1
+        built = self._count_and_build(node)
+        self._alias_depth -= 1
+        return built
+
+    def _count_and_build(self, node: yaml.Node) -> Any:
+        self._built += 1
+        self._built_from_aliases += self._alias_depth > 0
+        if _excessive(self._built_from_aliases, self._built):
+            raise DecodeError("yaml: document contains excessive aliasing")
         if isinstance(node, yaml.ScalarNode):
             return _scalar(node.tag, node.value)
         if id(node) in self._open:
@@ -106,6 +123,14 @@ class Document:
         if not all(isinstance(value, dict) for value in values):
             raise DecodeError("yaml: map merge requires map or sequence of maps as the value")
         return values
+
+
+def _excessive(from_aliases: int, built: int) -> bool:
+    """Whether aliases multiply a document beyond Go's limit: a few hundred bytes could fill the memory."""
+    if from_aliases <= 100 or built <= 1000:
+        return False
+    beyond = min(max(built - 400_000, 0) / 3_600_000, 1)
+    return from_aliases / built > 0.99 - 0.89 * beyond
 
 
 def documents(data: bytes | str) -> Iterator[Document]:
@@ -177,6 +202,8 @@ def _plain(text: str) -> Any:
 
 def _integer(digits: str) -> Any:
     body = digits.lstrip("+-")
+    if len(body) > _MAX_DIGITS:
+        return _number(float(f"{digits[0] if digits[0] in '+-' else ''}inf"))
     octal = len(body) > 1 and body[0] == "0" and body[1].isdigit()
     value = int(body, 8 if octal else 0)
     value = -value if digits[0] == "-" else value

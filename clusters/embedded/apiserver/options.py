@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,9 @@ from dra_api.errors import FieldError
 _GROUP = "meta.k8s.io"
 _MAX_MANAGER = 128
 _FIELD_VALIDATIONS = ("Ignore", "Warn", "Strict")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+# Leading zeros aside no number of 64 bits is longer; Python refuses to read thousands of digits.
+_MAX_DIGITS = 100
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
@@ -82,10 +86,11 @@ def _number(query: Mapping[str, str], key: str) -> int | None:
     text = query.get(key)
     if not text:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if not _INTEGER.fullmatch(text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(text) > _MAX_DIGITS or not -(2**63) <= int(text) < 2**63:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return int(text)
 
 
 def check_dry_run(values: list[str], kind: str) -> bool:
@@ -100,8 +105,8 @@ def check_dry_run(values: list[str], kind: str) -> bool:
 
 def default_manager(user_agent: str | None) -> str:
     """The field manager of a client that names none: its program name."""
-    name = (user_agent or "").split("/")[0]
-    return name[:_MAX_MANAGER] or "unknown"
+    name = "".join(filter(str.isprintable, (user_agent or "").split("/")[0]))
+    return name.encode()[:_MAX_MANAGER].decode("utf-8", "ignore") or "unknown"
 
 
 def write_options(
@@ -236,6 +241,8 @@ def parse_revision(text: str) -> int:
     """A resourceVersion as a number; ValueError with Go's wording."""
     if not text.isascii() or not text.isdecimal():
         raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    if len(text) > _MAX_DIGITS or int(text) >= 2**64:
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
     return int(text)
 
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from clusters import request_info, tls
-from clusters.api_status import ApiError
+from clusters.api_status import ApiError, bad_request
 from clusters.embedded.apiserver import bootstrap, codec, negotiation, options, routes
 from clusters.embedded.apiserver.admission.chain import Chain
 from clusters.embedded.apiserver.admission.plugin import Context
@@ -39,14 +39,14 @@ from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Store
 from clusters.embedded.apiserver.transform import Transformer
+from clusters.http_server import http_server, text_headers
 from clusters.tls import Certificates
 
 _LOG: Final = logging.getLogger(__name__)
 _COMPRESS_FROM: Final = 128 * 1024
 _PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 _STOP_SECONDS: Final = 2.0
-# Selectors in URLs and signed tokens exceed the 8 KiB that aiohttp allows by default.
-_HEADER_LIMIT: Final = 1024 * 1024
+_KEEP_ALIVE: Final = 3600.0
 _NO_BODY: Final = ("GET", "HEAD")
 
 
@@ -121,14 +121,7 @@ class ApiServer:
 
     async def start(self) -> None:
         """Listen. Raises ListenError when the address cannot be had."""
-        http = web.Server(
-            self._handle,
-            handler_cancellation=True,
-            access_log=None,
-            keepalive_timeout=3600.0,
-            max_line_size=_HEADER_LIMIT,
-            max_field_size=_HEADER_LIMIT,
-        )
+        http = http_server(self._handle, keepalive=_KEEP_ALIVE)
         context = self.state.certificates.server_context()
         host = self._config.host
         loop = asyncio.get_running_loop()
@@ -170,6 +163,10 @@ class ApiServer:
             return self._error(request, accept, error, headers, call)
         except (ConnectionError, asyncio.CancelledError):
             raise
+        except RecursionError:
+            # Python's stack ends before the 10,000 levels that a real server takes.
+            failure = bad_request("the request holds a document that exceeds the max depth")
+            return self._error(request, accept, failure, headers, call)
         except Exception as error:  # noqa: BLE001 - one bad request must not end the connection without an answer
             _LOG.exception("%s %s failed", request.method, request.path_qs)
             message = f"Internal error occurred: {error}"
@@ -182,7 +179,8 @@ class ApiServer:
         api = self._api
         query = {key: request.query[key] for key in request.query}
         info = request_info.parse(request.method, unquote(request.rel_url.raw_path), query)
-        user = impersonate(api.authenticator.authenticate(request.headers), request.headers, api.authorizer)
+        sent = text_headers(request.headers)
+        user = impersonate(api.authenticator.authenticate(sent), sent, api.authorizer)
         attributes = Attributes.of_request(user, info)
         decision = api.authorizer.authorize(attributes)
         if not decision.allowed:
@@ -193,7 +191,7 @@ class ApiServer:
             user=user,
             query=query,
             dry_run=request.query.getall("dryRun", []),
-            headers=request.headers,
+            headers=sent,
             body=b"",
             http=request,
         )

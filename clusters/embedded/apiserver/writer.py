@@ -15,7 +15,7 @@ from clusters.api_status import ApiError, bad_request, conflict, invalid, not_fo
 from clusters.embedded.apiserver.admission.request import Request
 from clusters.embedded.apiserver.auth import escalation
 from clusters.embedded.apiserver.call import Call, gvk_of, moment
-from clusters.embedded.apiserver.options import WriteOptions
+from clusters.embedded.apiserver.options import WriteOptions, parse_revision
 from clusters.embedded.apiserver.patching import manager
 from clusters.embedded.apiserver.patching.reset import reset_fields
 from clusters.embedded.apiserver.resources import Served
@@ -285,9 +285,13 @@ def _check_revision(served: Served, new: Object, old: Object, name: str) -> None
         if not served.resource.allows_unconditional(served.version):
             error = FieldError("Invalid", "metadata.resourceVersion", "must be specified for an update", 0)
             raise invalid(served.resource.plural, served.resource.group, name, [error])
-    elif not revision.isdecimal():
-        raise ApiError(500, "", f'strconv.ParseUint: parsing "{revision}": invalid syntax')
-    elif revision != old["metadata"]["resourceVersion"]:
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        return
+    try:
+        asked = parse_revision(revision)
+    except ValueError as error:
+        raise ApiError(500, "", str(error)) from error
+    if asked != int(old["metadata"]["resourceVersion"]):
         why = "the object has been modified; please apply your changes to the latest version and try again"
         raise conflict(served.resource.plural, served.resource.group, name, why)
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]

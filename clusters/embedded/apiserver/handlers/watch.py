@@ -65,7 +65,6 @@ class _Stream:
         if media_type != negotiation.JSON:
             media_type += ";stream=watch"
         response.headers["Content-Type"] = media_type
-        response.enable_chunked_encoding()
         await response.prepare(self._call.http)
         # The header must reach the client before the first event.
         await response.write(b"")

@@ -7,6 +7,7 @@ key against null succeeds. Whatever does not fit the object is one and the same 
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -15,6 +16,9 @@ from clusters.embedded.apiserver.patching.errors import bad_patch, rejected, too
 
 MAX_OPERATIONS: Final = 10_000
 """Operations in one patch; more are refused with 413."""
+
+_MAX_COPIED: Final = 3 * 1024 * 1024
+"""Bytes of JSON that all copy operations of a patch may add: copies of copies double each time."""
 
 _INDEX: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FIELDS: Final = ("op", "path", "from")
@@ -30,8 +34,14 @@ def json_patch(obj: dict[str, Any], ops: Any) -> Any:
     if len(ops or ()) > MAX_OPERATIONS:
         raise too_many_operations(MAX_OPERATIONS, len(ops))
     document: Any = copy.deepcopy(obj)
+    copied = 0
     for operation in ops or ():
-        document = _apply(document, operation or {})
+        operation = operation or {}
+        if operation.get("op") == "copy":
+            copied += _size_of_source(document, operation)
+            if copied > _MAX_COPIED:
+                raise rejected()
+        document = _apply(document, operation)
     return document
 
 
@@ -164,6 +174,11 @@ def _move(document: Any, operation: dict[str, Any]) -> Any:
     target, last = _find(document, _pointer(operation, "path"))
     _insert(target, last, value)
     return document
+
+
+def _size_of_source(document: Any, operation: dict[str, Any]) -> int:
+    container, step = _find(document, _pointer(operation, "from"))
+    return len(json.dumps(_get(container, step)))
 
 
 def _copy(document: Any, operation: dict[str, Any]) -> Any:
