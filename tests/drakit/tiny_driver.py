@@ -127,7 +127,7 @@ def main(mode: str, name: str, plugin: str, registry: str, kubeconfig: str) -> N
             say(Path(kubeconfig).read_text())
             serve(name, plugin_dir, registry_dir, service_type="CSIPlugin")
         case "environment":
-            say("GRPC_VERBOSITY" in os.environ, "KUBECONFIG" in os.environ)
+            say("GRPC_VERBOSITY" in os.environ, "KUBECONFIG" in os.environ, os.environ["NO_PROXY"])
             os._exit(5)
         case _:
             sys.exit(f"no mode {mode}")
