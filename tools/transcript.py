@@ -8,7 +8,7 @@ from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
 _SPAN = re.compile(r"(<!-- transcript -->\n```\n).*?(```\n<!-- end of transcript -->)", re.DOTALL)
-_HEAD, _TAIL = 8, 6
+_HEAD, _TAIL = 12, 12
 
 
 def shorten(lines: list[str]) -> list[str]:
@@ -22,7 +22,9 @@ def main() -> int:
     """Replace the transcript; colours and trailing blanks go."""
     text = Path(sys.argv[1]).read_text(encoding="utf-8")
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    lines = [line.rstrip() for line in plain[plain.index("ID ") :].splitlines()]
+    lines = [line.rstrip() for line in plain[plain.index("registration\n") :].splitlines()]
+    last = next(index for index, line in enumerate(lines) if line.startswith("reports:"))
+    lines = lines[: last + 1]
     body = "\n".join(shorten(lines)) + "\n"
     README.write_text(
         _SPAN.sub(lambda match: match[1] + body + match[2], README.read_text(encoding="utf-8")),
