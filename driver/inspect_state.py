@@ -20,7 +20,11 @@ _SERVING = b"\x08\x01"
 
 
 def reasons(plugin_dir: Path) -> list[str]:
-    """Why the driver of a state directory is not ready, `condition: reason` each; empty when it is ready."""
+    """Why the driver of a state directory is not ready, `condition: reason` each; empty when it is ready.
+
+    Raises:
+        SocketPathError: if the path of the directory is too long for a socket.
+    """
     with channel(plugin_dir.absolute() / SERVICE_SOCKET) as connection:
         try:
             check = connection.unary_unary(f"/{HEALTH}/Check", bytes, bytes)
@@ -45,7 +49,11 @@ def ready(plugin_dir: Path) -> int:
 
 
 def document(plugin_dir: Path) -> dict[str, Any]:
-    """What the checkpoint in a state directory holds; `damage` says what could not be read."""
+    """What the checkpoint in a state directory holds; `damage` says what could not be read.
+
+    Raises:
+        OSError: if the file cannot be read at all.
+    """
     path = plugin_dir / CHECKPOINT
     contents, damage = Contents(), ""
     if path.exists():

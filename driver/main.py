@@ -7,8 +7,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from driver.sdk import failpoints, log
@@ -16,6 +17,8 @@ from driver.sdk.errors import SettingsError
 
 _DRIVER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 PROFILES: Final = ("gpu",)
+_LONGEST_SECONDS: Final = 86400
+"""Longest interval; the clocks of the system cannot wait for years."""
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
@@ -63,9 +66,14 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above zero")
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a number of seconds above 0 and at most {_LONGEST_SECONDS}"
+        )
     return value
 
 
@@ -99,7 +107,10 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m driver") -> int:
-    """Run the driver until SIGTERM or SIGINT and return the exit code; `prog` is its name in the help."""
+    """Answer a question or run the driver; `prog` is its name in the help.
+
+    Returns the exit code, except after a driver has run: at SIGTERM or SIGINT it ends the process itself.
+    """
     options = _parser(prog).parse_args(arguments)
     if options.list_failpoints:
         sys.stdout.writelines(f"{name}\t{meaning}\n" for name, meaning in failpoints.POINTS.items())
@@ -118,10 +129,21 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m driver")
 
 def _ask(options: argparse.Namespace) -> int:
     from driver import inspect_state
+    from node_api.sockets import SocketPathError
 
-    return (
-        inspect_state.ready(options.plugin_dir) if options.ready else inspect_state.claims(options.plugin_dir)
-    )
+    if not options.plugin_dir.is_dir():
+        raise SettingsError(f"--plugin-dir {options.plugin_dir}: is not a directory")
+    try:
+        return (
+            inspect_state.ready(options.plugin_dir)
+            if options.ready
+            else inspect_state.claims(options.plugin_dir)
+        )
+    except SocketPathError as problem:
+        raise SettingsError(f"--plugin-dir: {problem}") from problem
+    except OSError as problem:
+        sys.stderr.write(f"driver: {problem}\n")
+        return 1
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -148,14 +170,27 @@ def _run(options: argparse.Namespace) -> int:
         raise SettingsError(str(problem)) from problem
     try:
         plugin = Plugin(settings, GpuProfile(options.hw_root))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: plugin.ended.set())
+        _on_signals(lambda *_: plugin.end())
         plugin.start()
     except (InstanceRunningError, SocketPathError, OSError) as problem:
         sys.stderr.write(f"driver: {problem}\n")
         return 1
-    plugin.ended.wait()
+    plugin.wait()
     plugin.stop()
+    _on_signals(signal.SIG_IGN)
     if isinstance(plugin.failure, SettingsError):
-        raise plugin.failure
-    return 1 if plugin.failure else 0
+        sys.stderr.write(f"driver: {plugin.failure}\n")
+    sys.stderr.flush()
+    # The interpreter would wait for calls that hang in the hardware, for ever if need be.
+    os._exit(_exit_code(plugin.failure))
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)
+
+
+def _exit_code(failure: Exception | None) -> int:
+    if failure is None:
+        return 0
+    return 2 if isinstance(failure, SettingsError) else 1

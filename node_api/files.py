@@ -65,7 +65,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def remove(path: Path, *, step: Step = _pass) -> bool:
-    """Remove a file durably, with the step `unlink`; return whether it was there.
+    """Remove a file durably, with the steps `unlink` and `unlinksync`; return whether it was there.
 
     Raises:
         OSError: if it cannot be removed.
@@ -75,6 +75,7 @@ def remove(path: Path, *, step: Step = _pass) -> bool:
         path.unlink()
     except FileNotFoundError:
         return False
+    step("unlinksync")
     sync_directory(path.parent)
     return True
 
@@ -88,15 +89,16 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def remove_temporaries(directory: Path, prefix: str) -> list[str]:
+def remove_temporaries(directory: Path, prefix: str, *, step: Step = _pass) -> list[str]:
     """Remove what interrupted `write_atomic` calls left for files whose name starts with `prefix`; return the names.
 
-    For the one writer of that prefix, at its start.
+    For the one writer of that prefix, at its start. The step before each removal is `sweep`.
     """
     removed = []
-    for path in directory.iterdir():
+    for path in sorted(directory.iterdir()):
         target = temporary_target(path.name)
         if target is not None and target.startswith(prefix):
+            step("sweep")
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
             removed.append(path.name)

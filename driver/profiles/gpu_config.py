@@ -71,6 +71,15 @@ def _env(env: Mapping[str, Any]) -> dict[str, str]:
     for name, value in env.items():
         if not _ENV_NAME.match(name):
             raise ConfigError(f"env: {name!r} is not a name of an environment variable")
-        if not isinstance(value, str) or "\0" in value:
-            raise ConfigError(f"env.{name}: must be a string")
+        if not isinstance(value, str) or "\0" in value or not _is_text(value):
+            raise ConfigError(f"env.{name}: must be a string of Unicode characters without NUL")
     return dict(env)
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string has a form in bytes; JSON allows halves of characters, which have none."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,11 +10,10 @@ from typing import Any
 
 from driver.sdk import log
 from driver.sdk.errors import HardwareError
-from driver.sdk.files import remove, write_atomic
+from driver.sdk.files import remove, remove_temporaries, write_atomic
 from driver.sdk.records import PreparedDevice
 from node_api.cdi import SpecError, validate
 from node_api.cdi.write import LOWEST_WRITTEN_VERSION, written_version
-from node_api.files import remove_temporaries
 
 
 class CdiFiles:
@@ -90,7 +89,7 @@ class CdiFiles:
             OSError: if the directory cannot be read or changed.
         """
         self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        for name in remove_temporaries(self.directory, self._prefix):
+        for name in remove_temporaries(self.directory, self._prefix, point="cdi"):
             log.info("temporary CDI file removed", file=name)
         keep = {self.path(uid).name for uid in known}
         for path in sorted(self.directory.glob(f"{self._prefix}*.json")):

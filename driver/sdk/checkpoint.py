@@ -1,7 +1,7 @@
 """The driver's memory: one versioned JSON file with checksums, replaced atomically.
 
     {"schemaVersion": 2, "checksum": C, "body": {"deviceNames": {ADDRESS: NAME},
-     "claims": {UID: {"checksum": C, "entry": ENTRY}}, "quarantined": {UID: REASON}}}
+     "claims": {UID: {"checksum": C, "entry": ENTRY}}, "quarantined": {UID: REASON}, "incomplete": true}}
 
 Each entry has its own checksum, so that one damaged entry does not take the others with it. A damaged file is
 copied aside as `<name>.corrupt-<n>`; the driver goes on with what could be read.
@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from driver.sdk import log
-from driver.sdk.failpoints import reach
-from driver.sdk.files import write_atomic
+from driver.sdk.files import remove_temporaries, write_atomic
 from driver.sdk.records import ClaimEntry, RecordError, decode, encode
-from node_api.files import remove_temporaries, sync_directory
 
 SCHEMA_VERSION: Final = 2
 
@@ -33,11 +31,15 @@ class _UnreadableError(ValueError):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a checkpoint holds. `quarantined`: UID of a claim whose entry was damaged -> what was wrong."""
+    """What a checkpoint holds. `quarantined`: UID of a claim whose entry was damaged -> what was wrong.
+
+    `incomplete`: claims may be missing since damage, until those that the hardware knows were taken over.
+    """
 
     entries: Mapping[str, ClaimEntry] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
     device_names: Mapping[str, str] = field(default_factory=dict)
+    incomplete: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,6 @@ class Loaded:
 
     contents: Contents
     damage: str = ""
-    unreadable: bool = False
 
 
 def _canonical(value: object) -> str:
@@ -64,11 +65,13 @@ def serialise(contents: Contents) -> bytes:
     for uid, entry in contents.entries.items():
         value = encode(entry)
         claims[uid] = {"checksum": checksum([uid, value]), "entry": value}
-    body = {
+    body: dict[str, Any] = {
         "deviceNames": dict(contents.device_names),
         "claims": claims,
         "quarantined": dict(contents.quarantined),
     }
+    if contents.incomplete:
+        body["incomplete"] = True
     document = {"schemaVersion": SCHEMA_VERSION, "checksum": checksum(body), "body": body}
     return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
 
@@ -92,7 +95,7 @@ def parse(data: bytes) -> Loaded:
         intact = document.get("checksum") == checksum(body)
         return _READERS[version](body, intact)
     except (ValueError, RecursionError) as problem:
-        return Loaded(Contents(), damage=str(problem), unreadable=True)
+        return Loaded(Contents(incomplete=True), damage=str(problem))
 
 
 def _read_v1(body: dict[str, Any], intact: bool) -> Loaded:
@@ -105,7 +108,7 @@ def _read_v1(body: dict[str, Any], intact: bool) -> Loaded:
             entries[uid] = decode(uid, {**value, "state": "Prepared"} if isinstance(value, dict) else value)
         except RecordError as problem:
             quarantined[uid] = str(problem)
-    return Loaded(Contents(entries, quarantined), damage=_damage(quarantined))
+    return Loaded(Contents(entries, quarantined, incomplete=bool(quarantined)), damage=_damage(quarantined))
 
 
 def _read_v2(body: dict[str, Any], intact: bool) -> Loaded:
@@ -125,7 +128,8 @@ def _read_v2(body: dict[str, Any], intact: bool) -> Loaded:
         # Entries vouch for the names of their devices; the rest may be what was damaged.
         names = {device.address: device.name for entry in entries.values() for device in entry.devices}
     damage = _damage(fresh) or ("" if intact else "the checksum does not fit")
-    return Loaded(Contents(entries, {**known, **fresh}, names), damage=damage)
+    incomplete = bool(damage or body.get("incomplete"))
+    return Loaded(Contents(entries, {**known, **fresh}, names, incomplete), damage=damage)
 
 
 _READERS: Final = {1: _read_v1, 2: _read_v2}
@@ -154,20 +158,17 @@ class Checkpoint:
         self._lock = threading.RLock()
 
     @classmethod
-    def load(cls, path: Path) -> tuple[Checkpoint, Loaded]:
-        """Open the checkpoint; absent means empty, damaged is kept aside and reported in `Loaded`.
-
-        The damaged file stays in place until the first change: whoever recovers what it lost must do so in one
-        change, or a crash in between would hide that something is missing.
+    def load(cls, path: Path) -> Checkpoint:
+        """Open the checkpoint; absent means empty, damaged is kept aside and makes the contents `incomplete`.
 
         Raises:
             OSError: if the file or its directory cannot be read or written at all.
         """
-        remove_temporaries(path.parent, path.name)
+        remove_temporaries(path.parent, path.name, point="checkpoint")
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            return cls(path, Contents()), Loaded(Contents())
+            return cls(path, Contents())
         loaded = parse(data)
         checkpoint = cls(path, loaded.contents)
         if loaded.damage:
@@ -179,18 +180,16 @@ class Checkpoint:
                 problem=loaded.damage,
                 claims_read=len(loaded.contents.entries),
             )
-        return checkpoint, loaded
+        return checkpoint
 
     def _keep_aside(self, data: bytes) -> Path:
-        reach("checkpoint.quarantine")
         number = 1
         while (kept := self.path.with_name(f"{self.path.name}.corrupt-{number}")).exists():
-            # The same damage met again after a crash in this function needs no second copy.
+            # The same damage met again after a crash before the first change needs no second copy.
             if kept.read_bytes() == data:
                 return kept
             number += 1
-        kept.write_bytes(data)
-        sync_directory(kept.parent)
+        write_atomic(kept, data, mode=0o600, point="quarantine")
         return kept
 
     def kept_aside(self) -> list[Path]:

@@ -18,5 +18,10 @@ def write_atomic(path: Path, data: bytes, *, mode: int, point: str) -> None:
 
 
 def remove(path: Path, *, point: str) -> bool:
-    """Remove a file durably, passing the failpoint `<point>.unlink`; return whether it was there."""
+    """Remove a file durably, passing `<point>.unlink` and `.unlinksync`; return whether it was there."""
     return files.remove(path, step=lambda step: reach(f"{point}.{step}"))
+
+
+def remove_temporaries(directory: Path, prefix: str, *, point: str) -> list[str]:
+    """Remove what interrupted writes left (see node_api.files), passing `<point>.sweep` before each removal."""
+    return files.remove_temporaries(directory, prefix, step=lambda step: reach(f"{point}.{step}"))

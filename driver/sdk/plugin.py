@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
 from driver.sdk import log
@@ -63,12 +64,17 @@ class InstanceRunningError(Exception):
 
 
 class Plugin:
-    """The driver. `start`, then wait for `ended` (or a signal), then `stop`; `failure` says why it ended."""
+    """The driver. `start`, then `wait`, then `stop`; `failure` says why it ended by itself.
+
+    The lock of the state directory goes with the process and not before: a call that hangs in the hardware may
+    outlive `stop`, and must not write behind the back of a successor.
+    """
 
     def __init__(self, settings: Settings, profile: Profile) -> None:
         self.settings = settings
         self.failure: Exception | None = None
-        self.ended = threading.Event()
+        # Of all primitives only this one may be used in a signal handler that interrupts its user.
+        self._ended: SimpleQueue[None] = SimpleQueue()
         self._profile = profile
         self._stop = threading.Event()
         self._publisher: Publisher | None = None
@@ -77,8 +83,8 @@ class Plugin:
             {"registered": "no kubelet has registered the driver yet", CONDITION: "no slice was accepted yet"}
         )
         self._connection = Connection()
-        self._lock = _lock_directory(settings.plugin_dir)
-        self._checkpoint, self._loaded = Checkpoint.load(settings.plugin_dir / CHECKPOINT)
+        _lock_directory(settings.plugin_dir)
+        self._checkpoint = Checkpoint.load(settings.plugin_dir / CHECKPOINT)
         self._readiness.probe("checkpoint", self._damage)
         self._inventory = Inventory(profile, self._checkpoint)
         self._cdi = CdiFiles(settings.cdi_dir, settings.name, profile.kind)
@@ -104,13 +110,11 @@ class Plugin:
             OSError, SocketPathError: if the state directory or a socket cannot be used.
         """
         recover(
-            loaded=self._loaded,
             checkpoint=self._checkpoint,
             profile=self._profile,
             inventory=self._inventory,
             preparer=self._preparer,
             cdi=self._cdi,
-            pool=self.settings.node,
         )
         try:
             self._listen()
@@ -127,6 +131,14 @@ class Plugin:
         self._sockets.append(serve(registration, self.settings.registration_socket))
         log.info("listening", driver=self.settings.name, node=self.settings.node, endpoint=endpoint)
 
+    def end(self) -> None:
+        """Let `wait` return; safe in signal handlers."""
+        self._ended.put(None)
+
+    def wait(self) -> None:
+        """Wait for `end` or for the failure of a part."""
+        self._ended.get()
+
     def stop(self) -> None:
         """Leave the registration first, then finish running calls and close. Slices and claims stay."""
         self._stop.set()
@@ -134,7 +146,6 @@ class Plugin:
             self._publisher.stop()
         for socket in reversed(self._sockets):
             socket.close(_STOP_SECONDS)
-        os.close(self._lock)
         log.info("stopped", driver=self.settings.name)
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
@@ -147,7 +158,7 @@ class Plugin:
                 if not isinstance(problem, SettingsError):
                     log.error("a part of the driver has failed", part=name, problem=traceback.format_exc())
                 self.failure = problem
-                self.ended.set()
+                self.end()
 
         threading.Thread(target=run, name=name, daemon=True).start()
 
@@ -193,8 +204,8 @@ def _slice_device(name: str, device: HardwareDevice) -> dict[str, object]:
     return value
 
 
-def _lock_directory(directory: Path, patience: float = 2.0) -> int:
-    """Make the state directory and lock it; an instance that is just stopping gets a moment.
+def _lock_directory(directory: Path, patience: float = 2.0) -> None:
+    """Make the state directory and lock it for this process; an instance that is just stopping gets a moment.
 
     Raises:
         InstanceRunningError: if another instance keeps it.
@@ -214,4 +225,4 @@ def _lock_directory(directory: Path, patience: float = 2.0) -> int:
             # flock has no deadline of its own.
             time.sleep(0.05)
         else:
-            return descriptor
+            return

@@ -7,9 +7,9 @@ A claim found `Preparing` or `Unpreparing` at start was never answered or is on 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from driver.sdk import log
@@ -19,6 +19,7 @@ from driver.sdk.checkpoint import Checkpoint
 from driver.sdk.errors import ClaimError, ConfigError, HardwareError
 from driver.sdk.failpoints import reach
 from driver.sdk.gates import OVERTAKEN, Gates
+from driver.sdk.holdings import Holdings
 from driver.sdk.inventory import Inventory
 from driver.sdk.profile import Profile
 from driver.sdk.records import ClaimEntry, ClaimRef, PreparedDevice, State, usable_uid
@@ -65,8 +66,11 @@ class Preparer:
         self._cdi = cdi
         self._claims = claims
         self._gates = Gates()
-        # Held from looking whether devices are free until they are taken.
-        self._taking = threading.Lock()
+        self._holdings = Holdings(checkpoint, profile, pool)
+
+    def call(self, refs: Sequence[ClaimRef], active: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Answer a call for these claims in this thread (see `Gates.call`); one by one they are prepared inside."""
+        return self._gates.call([ref.uid for ref in refs], active)
 
     def prepare(self, ref: ClaimRef) -> list[AnsweredDevice]:
         """Make the devices of a claim ready; repeated calls give the same answer.
@@ -76,16 +80,16 @@ class Preparer:
         """
         if not usable_uid(ref.uid):
             raise ClaimError(f"claim {ref}: {ref.uid!r} cannot be used as a UID")
-        with self._gates.enter(ref.uid) as (gate, epoch):
+        with self._gates.enter(ref.uid) as visit:
             claim = self._claims.claim(ref.namespace, ref.name)
             if claim is None:
                 raise ClaimError(f"claim {ref} not found")
             allocation = check_claim(claim, ref)
-            with gate.preparing(epoch):
+            with visit.preparing():
                 try:
                     devices = self._prepare(ref, allocation)
                 finally:
-                    if gate.overtaken(epoch):
+                    if visit.overtaken():
                         self._release(ref)
                         raise ClaimError(OVERTAKEN)
                 reach("prepare.answer")
@@ -98,6 +102,7 @@ class Preparer:
                 "the claim, so that it gets unprepared, and create them again"
             )
         wanted = self._wanted(allocation)
+        self._complete(ref)
         entry = self._checkpoint.get(ref.uid)
         if entry is not None and entry.state is not State.PREPARED:
             # An earlier call failed and its traces could not be removed then.
@@ -108,6 +113,16 @@ class Preparer:
         if not wanted:
             return []
         return self._first(ref, wanted, entry)
+
+    def _complete(self, ref: ClaimRef) -> None:
+        """ClaimError while it is unknown what claims have, because the checkpoint was damaged."""
+        try:
+            self._holdings.complete()
+        except (HardwareError, OSError) as problem:
+            raise ClaimError(
+                f"the driver does not know what claim {ref} has: its checkpoint was damaged, and {problem}; "
+                "it looks again at the next call"
+            ) from problem
 
     def _wanted(self, allocation: Mapping[str, Any]) -> list[PreparedDevice]:
         """The allocated devices with their checked settings; every parameter of this driver is checked."""
@@ -154,7 +169,7 @@ class Preparer:
                 f"{_names(wanted)}: delete the pods that use the claim, so that it gets unprepared"
             )
         try:
-            self._configure(entry)
+            self._holdings.configure(entry)
             self._cdi.ensure(entry.ref.uid, self._spec(entry))
         except HardwareError as problem:
             raise ClaimError(
@@ -169,63 +184,47 @@ class Preparer:
         self, ref: ClaimRef, wanted: Sequence[PreparedDevice], recovered: ClaimEntry | None
     ) -> list[AnsweredDevice]:
         entry = ClaimEntry(ref, State.PREPARING, tuple(wanted))
+        others: list[PreparedDevice] = []
+        if recovered is not None:
+            # Its pod may be running: until all is well it keeps what it has, whatever happens.
+            others = [device for device in recovered.devices if device.address not in _addresses(wanted)]
+            entry = replace(recovered, ref=ref, devices=(*wanted, *others))
         try:
             for device in wanted:
                 if device.settings is not None:
                     self._profile.check(device.address, device.name, device.settings)
-            self._take(entry)
-            if recovered is not None:
-                kept = {device.address for device in wanted}
-                self._reset([device for device in recovered.devices if device.address not in kept], ref)
-            self._configure(entry)
-            self._cdi.ensure(ref.uid, self._spec(entry))
-            prepared = entry.moved(State.PREPARED)
+            self._holdings.take(entry)
+            prepared = ClaimEntry(ref, State.PREPARED, tuple(wanted))
+            self._holdings.configure(prepared)
+            self._cdi.ensure(ref.uid, self._spec(prepared))
+            self._holdings.reset(others, ref)
             self._checkpoint.put(prepared)
         except (HardwareError, OSError) as problem:
-            undone = self._undo(ref)
+            undone = self._undo(ref) if recovered is None else self._put_back(recovered, wanted)
             raise ClaimError(
                 f"cannot prepare {_names(wanted)} for claim {ref}: {problem}{undone}"
             ) from problem
+        except ClaimError:
+            # Refused before anything was done.
+            raise
+        except Exception:
+            if recovered is None:
+                self._undo(ref)
+            raise
         log.info("claim prepared", claim=ref, uid=ref.uid, devices=_names(wanted))
         return self._answer(prepared)
 
-    def _take(self, entry: ClaimEntry) -> None:
-        """Remember that the devices belong to the claim, unless another claim has one of them."""
-        with self._taking:
-            contents = self._checkpoint.contents
-            users = self._profile.users()
-            for device in entry.devices:
-                for other in contents.entries.values():
-                    if other.ref.uid != entry.ref.uid:
-                        _refuse_conflict(device, other)
-                if device.admin or device.share_id:
-                    continue
-                for uid in users.get(device.address, ()):
-                    if uid in contents.quarantined and uid != entry.ref.uid:
-                        raise ClaimError(
-                            f"device {device} is held by claim UID {uid}, whose record was damaged"
-                        )
-            self._checkpoint.put(entry)
-
-    def _configure(self, entry: ClaimEntry) -> None:
-        """Configure what is not configured for the claim yet. Admin access leaves the hardware alone."""
-        devices = [device for device in entry.devices if not device.admin]
-        if not devices:
-            return
-        users = self._profile.users()
-        known = self._checkpoint.contents
-        done: set[str] = set()
-        for device in devices:
-            for uid in users.get(device.address, ()):
-                # Left by a claim that could not be reset when it was unprepared.
-                if uid not in known.entries and uid not in known.quarantined:
-                    reach("hardware.reset")
-                    self._profile.reset(device.address, uid)
-            if entry.ref.uid not in users.get(device.address, ()) and device.address not in done:
-                reach("hardware.configure")
-                shared = bool(device.share_id)
-                self._profile.configure(device.address, entry.ref.uid, device.settings, shared=shared)
-            done.add(device.address)
+    def _put_back(self, recovered: ClaimEntry, wanted: Sequence[PreparedDevice]) -> str:
+        """After a failure: a recovered claim has again what it had, and no more; as `_undo`."""
+        had = _addresses(recovered.devices)
+        new = [device for device in wanted if device.address not in had]
+        try:
+            self._holdings.reset(new, recovered.ref)
+            if self._checkpoint.get(recovered.ref.uid) != recovered:
+                self._checkpoint.put(recovered)
+        except OSError as problem:
+            return f"; undoing it failed as well: {problem}"
+        return ""
 
     def _spec(self, entry: ClaimEntry) -> dict[str, Any]:
         edits = [
@@ -246,7 +245,7 @@ class Preparer:
         """
         if not usable_uid(ref.uid):
             return
-        with self._gates.enter(ref.uid) as (gate, _), gate.unpreparing() as mine:
+        with self._gates.enter(ref.uid) as visit, visit.unpreparing() as mine:
             if not mine:
                 log.warning("unprepare leaves the cleaning to the prepare under way", claim=ref, uid=ref.uid)
                 return
@@ -264,14 +263,15 @@ class Preparer:
     def _release(self, ref: ClaimRef) -> None:
         """Remove every trace of a claim."""
         uid = ref.uid
+        self._complete(ref)
         entry = self._checkpoint.get(uid)
         try:
             if entry is not None:
                 if entry.state is State.PREPARED:
                     self._checkpoint.put(entry.moved(State.UNPREPARING))
-                self._reset([device for device in entry.devices if not device.admin], ref)
+                self._holdings.reset(entry.devices, ref)
             elif uid in self._checkpoint.contents.quarantined:
-                self._reset_user(uid)
+                self._holdings.reset_all(uid)
             self._cdi.remove(uid)
             self._checkpoint.forget(uid)
         except OSError as problem:
@@ -279,46 +279,25 @@ class Preparer:
         if entry is not None:
             log.info("claim released", claim=ref, uid=uid, devices=_names(entry.devices))
 
-    def _reset(self, devices: Sequence[PreparedDevice], ref: ClaimRef) -> None:
-        for address, name in {device.address: device.name for device in devices}.items():
-            try:
-                reach("hardware.reset")
-                self._profile.reset(address, ref.uid)
-            except (HardwareError, OSError) as problem:
-                log.warning("device not reset, tried again later", device=name, claim=ref, problem=problem)
-
-    def _reset_user(self, uid: str) -> None:
-        try:
-            users = self._profile.users()
-            for address in [address for address, uids in users.items() if uid in uids]:
-                reach("hardware.reset")
-                self._profile.reset(address, uid)
-        except (HardwareError, OSError) as problem:
-            log.warning("device not reset, tried again later", claim_uid=uid, problem=problem)
-
     def unfinished(self) -> None:
         """Release claims whose release or undoing has failed, and hardware that nobody owns."""
         for entry in self._checkpoint.contents.entries.values():
             if entry.state is State.PREPARED:
                 continue
-            with self._gates.enter(entry.ref.uid) as (gate, _), gate.alone():
+            with self._gates.enter(entry.ref.uid) as visit, visit.alone() as mine:
                 now = self._checkpoint.get(entry.ref.uid)
-                if now is not None and now.state is not State.PREPARED:
+                # While a call for the claim runs, it is that call's business.
+                if mine and now is not None and now.state is not State.PREPARED:
                     self._attempt(entry.ref)
-        self._reset_orphans()
+        try:
+            self._holdings.complete()
+            self._holdings.reset_orphans()
+        except (HardwareError, OSError) as problem:
+            log.warning("hardware cannot be looked through for forgotten claims", problem=problem)
 
-    def _reset_orphans(self) -> None:
-        with self._taking:
-            contents = self._checkpoint.contents
-            try:
-                uids = {uid for users in self._profile.users().values() for uid in users}
-            except (HardwareError, OSError) as problem:
-                log.warning("hardware cannot be read", problem=problem)
-                return
-            # Only what nobody remembers; a device is taken (`_take`) before it is configured.
-            for uid in sorted(uids - set(contents.entries) - set(contents.quarantined)):
-                log.warning("hardware is configured for an unknown claim: resetting it", claim_uid=uid)
-                self._reset_user(uid)
+    def complete(self) -> None:
+        """Take over the claims that only the hardware remembers; see `Holdings.complete`."""
+        self._holdings.complete()
 
     def restore(self, entry: ClaimEntry) -> None:
         """Write the CDI file of a prepared claim again if it is missing or its device numbers changed."""
@@ -335,13 +314,9 @@ class Preparer:
             log.warning("claim not released, tried again later", claim=ref, problem=problem)
 
 
+def _addresses(devices: Sequence[PreparedDevice]) -> set[str]:
+    return {device.address for device in devices}
+
+
 def _names(devices: Sequence[PreparedDevice]) -> str:
     return ", ".join(str(device) for device in devices) or "no devices"
-
-
-def _refuse_conflict(device: PreparedDevice, other: ClaimEntry) -> None:
-    for held in other.devices:
-        if device.conflicts(held):
-            holder = f"{other.ref} (UID {other.ref.uid})" if other.ref.name else f"UID {other.ref.uid}"
-            state = "" if other.state is State.PREPARED else ", which is being released"
-            raise ClaimError(f"device {device} is already prepared for claim {holder}{state}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
 import grpc
@@ -39,6 +40,9 @@ NOT_READY_METADATA: Final = "not-ready-bin"
 class Claims(Protocol):
     """What is called for the claims of a request, one by one."""
 
+    def call(self, refs: Sequence[ClaimRef], active: Callable[[], bool]) -> AbstractContextManager[None]:
+        """The frame of a call for these claims; `active`: whether the caller still waits for the answer."""
+
     def prepare(self, ref: ClaimRef) -> list[AnsweredDevice]:
         """Devices of the claim, or ClaimError."""
 
@@ -54,7 +58,7 @@ def _unary(behaviour: Callable[..., Any], request: Any) -> grpc.RpcMethodHandler
     )
 
 
-def _server(handlers: Sequence[grpc.GenericRpcHandler[Any, Any]]) -> grpc.Server:
+def _server(handlers: Sequence[grpc.GenericRpcHandler]) -> grpc.Server:
     # Without this option gRPC lets several servers bind one address, which hides a second instance.
     options = [("grpc.so_reuseport", 0)]
     server = grpc.server(ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"), options=options)
@@ -100,7 +104,19 @@ def _per_claim(what: str, ref: ClaimRef, call: Callable[[ClaimRef], Any]) -> tup
 
 
 def _references(request: Any) -> list[ClaimRef]:
-    return [ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims]
+    """The claims of a request, each once."""
+    found = (ClaimRef(claim.namespace, claim.name, claim.uid) for claim in request.claims)
+    return list({ref.uid: ref for ref in found}.values())
+
+
+def _each(claims: Claims, request: Any, context: Any) -> Iterator[ClaimRef]:
+    """The claims of a request in the frame of its call, as long as the caller waits for the answer."""
+    refs = _references(request)
+    with claims.call(refs, context.is_active):
+        for ref in refs:
+            # The caller repeats a call that it has given up; its other claims are for others by then.
+            if context.is_active():
+                yield ref
 
 
 class _Plugin:
@@ -111,9 +127,9 @@ class _Plugin:
         self._claims = claims
         self._share_ids = share_ids
 
-    def prepare(self, request: Any, _context: Any) -> Any:
+    def prepare(self, request: Any, context: Any) -> Any:
         response = self._pb.NodePrepareResourcesResponse()
-        for ref in _references(request):
+        for ref in _each(self._claims, request, context):
             devices, error = _per_claim("prepare", ref, self._claims.prepare)
             answer = response.claims[ref.uid]
             answer.error = error
@@ -133,14 +149,14 @@ class _Plugin:
             message.share_id = device.share_id
         return message
 
-    def unprepare(self, request: Any, _context: Any) -> Any:
+    def unprepare(self, request: Any, context: Any) -> Any:
         response = self._pb.NodeUnprepareResourcesResponse()
-        for ref in _references(request):
+        for ref in _each(self._claims, request, context):
             _, error = _per_claim("unprepare", ref, self._claims.unprepare)
             response.claims[ref.uid].error = error
         return response
 
-    def handler(self, service: str) -> grpc.GenericRpcHandler[Any, Any]:
+    def handler(self, service: str) -> grpc.GenericRpcHandler:
         handlers = {
             NODE_PREPARE_RESOURCES: _unary(self.prepare, self._pb.NodePrepareResourcesRequest),
             NODE_UNPREPARE_RESOURCES: _unary(self.unprepare, self._pb.NodeUnprepareResourcesRequest),
@@ -148,7 +164,7 @@ class _Plugin:
         return grpc.method_handlers_generic_handler(FULL_NAMES[service], handlers)
 
 
-def _health_handler(readiness: Readiness) -> grpc.GenericRpcHandler[Any, Any]:
+def _health_handler(readiness: Readiness) -> grpc.GenericRpcHandler:
     """`grpc.health.v1.Health/Check` for any service name. The answer is one enum: 1 serving, 2 not."""
 
     def check(_request: bytes, context: grpc.ServicerContext) -> bytes:

@@ -96,7 +96,7 @@ class Rig:
 
     def restart(self) -> Rig:
         self.profile = GpuProfile(self.root)
-        self.checkpoint, self.loaded = Checkpoint.load(self.checkpoint_file)
+        self.checkpoint = Checkpoint.load(self.checkpoint_file)
         self.inventory = Inventory(self.profile, self.checkpoint)
         self.cdi = CdiFiles(self.base / "cdi", DRIVER, "gpu")
         self.preparer = Preparer(
@@ -104,8 +104,8 @@ class Rig:
             checkpoint=self.checkpoint, cdi=self.cdi, claims=self.claims,
         )  # fmt: skip
         recover(
-            loaded=self.loaded, checkpoint=self.checkpoint, profile=self.profile, inventory=self.inventory,
-            preparer=self.preparer, cdi=self.cdi, pool=NODE,
+            checkpoint=self.checkpoint, profile=self.profile, inventory=self.inventory,
+            preparer=self.preparer, cdi=self.cdi,
         )  # fmt: skip
         return self
 

@@ -141,6 +141,10 @@ class World:
         assert self.process.poll() is None, f"the driver has ended: {self.log.read_text()}"
         return False
 
+    def dead(self) -> bool:
+        """Whether the process that was started has ended."""
+        return self.process is None or self.process.poll() is not None
+
     def listening(self) -> bool:
         """Whether somebody accepts connections on the registration socket."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -190,7 +194,9 @@ class World:
         method = full_method(REGISTRATION, "NotifyRegistrationStatus")
         self.call(self.registration_socket, method, status, pb.RegistrationStatusResponse)
 
-    def _claims(self, action: str, service: str, items: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    def _claims(
+        self, action: str, service: str, items: tuple[dict[str, Any], ...], timeout: float
+    ) -> dict[str, Any]:
         pb = dra_v1_pb2 if service == DRA_V1 else dra_v1beta1_pb2
         request = getattr(pb, f"Node{action}ResourcesRequest")()
         for item in items:
@@ -198,13 +204,13 @@ class World:
             request.claims.add(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"])
         response = getattr(pb, f"Node{action}ResourcesResponse")
         method = full_method(service, f"Node{action}Resources")
-        return dict(self.call(self.info.endpoint, method, request, response).claims)
+        return dict(self.call(self.info.endpoint, method, request, response, timeout).claims)
 
-    def prepare(self, *items: dict[str, Any], service: str = DRA_V1) -> dict[str, Any]:
-        return self._claims("Prepare", service, items)
+    def prepare(self, *items: dict[str, Any], service: str = DRA_V1, timeout: float = 20) -> dict[str, Any]:
+        return self._claims("Prepare", service, items, timeout)
 
-    def unprepare(self, *items: dict[str, Any], service: str = DRA_V1) -> dict[str, Any]:
-        return self._claims("Unprepare", service, items)
+    def unprepare(self, *items: dict[str, Any], service: str = DRA_V1, timeout: float = 20) -> dict[str, Any]:
+        return self._claims("Unprepare", service, items, timeout)
 
     # The API's side.
 

@@ -1,7 +1,7 @@
 """Kills a driver's state code at every failpoint, restarts it and prints what it found, one JSON document.
 
-A program of its own because it forks: each case is a child that really dies of SIGKILL, so 60 cases take a
-second or two instead of the minute that whole processes would need.
+A program of its own because it forks: each case is a child that really dies of SIGKILL, so over 150 cases take
+a few seconds instead of the minute that whole processes would need.
 """
 
 from __future__ import annotations
@@ -18,17 +18,48 @@ from typing import Any
 from driver_kit import Rig, claim, result, uid
 
 from driver.sdk import failpoints
+from driver.sdk.errors import ClaimError
 
 ROUND = "round"
-CORRUPT = "corrupt"
 
 
 def prepared_answered(base: Path) -> Path:
     return base / "answered"
 
 
+def nothing(base: Path) -> None:
+    """The node as it is."""
+
+
+def leave_temporaries(base: Path) -> None:
+    """An earlier driver was killed while it wrote."""
+    (base / "plugin" / ".checkpoint.json.0badcafe.tmp").write_bytes(b"{")
+    (base / "cdi" / f".gpu.example.com-gpu_{uid(1)}.json.0badcafe.tmp").write_bytes(b"{")
+
+
+def damage(base: Path) -> None:
+    """The checkpoint is damaged."""
+    (base / "plugin" / "checkpoint.json").write_bytes(b"damaged")
+
+
+def prepare_and_damage(base: Path) -> None:
+    """Claim 1 is prepared and its pod runs; then the checkpoint is damaged."""
+    rig_of(base).prepare(1)
+    prepared_answered(base).touch()
+    damage(base)
+
+
+SCENARIOS: dict[str, Callable[[Path], None]] = {
+    ROUND: nothing,
+    "leftovers": leave_temporaries,
+    "corrupt": damage,
+    "recovered": prepare_and_damage,
+}
+"""What is done before the driver that will be killed starts."""
+
+
 def round_trip(base: Path) -> None:
-    """Prepare two devices for claim 1, prepare it again without its CDI file, unprepare it."""
+    """Start, prepare two devices for claim 1, prepare it again without its CDI file, unprepare it."""
     rig = rig_of(base)
     rig.prepare(1)
     prepared_answered(base).touch()
@@ -37,15 +68,6 @@ def round_trip(base: Path) -> None:
     (base / "leaving").touch()
     rig.unprepare(1)
     (base / "gone").touch()
-
-
-def with_damage(base: Path) -> None:
-    """Start on a damaged checkpoint, then prepare claim 1."""
-    (base / "plugin" / "checkpoint.json").write_bytes(b"damaged")
-    round_trip(base)
-
-
-SCENARIOS: dict[str, Callable[[Path], None]] = {ROUND: round_trip, CORRUPT: with_damage}
 
 
 def rig_of(base: Path) -> Rig:
@@ -97,7 +119,11 @@ def check(base: Path) -> str:
         return f"memory {entry} and hardware {held} of claim 1 disagree"
     if entry is None and held:
         return f"hardware of the forgotten claim 1: {held}"
+    if answered and not leaving and not refused(rig, 3):
+        return "the devices of claim 1 are given away"
     rig.prepare(1)
+    if not refused(rig, 3):
+        return "the devices of claim 1 are given away after it was prepared again"
     rig.unprepare(1)
     rig.prepare(3)
     if rig.configured() != {"gpu-0": {uid(3)}, "gpu-1": {uid(3)}, "gpu-2": {uid(2)}}:
@@ -105,6 +131,15 @@ def check(base: Path) -> str:
     if overlaps := rig.overlaps():
         return f"double use: {overlaps}"
     return ""
+
+
+def refused(rig: Rig, number: int) -> bool:
+    """Whether the devices of a claim belong to another."""
+    try:
+        rig.prepare(number)
+    except ClaimError as problem:
+        return "already prepared" in str(problem)
+    return False
 
 
 def copy(template: Path, place: Path) -> None:
@@ -122,19 +157,18 @@ def run(base: Path) -> list[dict[str, Any]]:
     rig.claims.add(claim(2, result("gpu-2")))
     rig.restart().prepare(2)
     cases = []
-    for name, scenario in SCENARIOS.items():
+    for name, set_up in SCENARIOS.items():
         for point in failpoints.POINTS:
             number = 0
             while True:
                 number += 1
                 place = base / f"{name}-{point}-{number}"
                 copy(template, place)
+                set_up(place)
 
-                def crash(
-                    point: str = point, number: int = number, place: Path = place, run=scenario
-                ) -> None:
+                def crash(point: str = point, number: int = number, place: Path = place) -> None:
                     failpoints.arm(f"{point}:{number}")
-                    run(place)
+                    round_trip(place)
 
                 killed = in_child(crash) == signal.SIGKILL
                 problem = check(place) if killed else ""

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from driver_kit import BDF, Rig, ref, result, uid
+from driver_kit import BDF, Rig, claim, ref, result, uid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driver.sdk.checkpoint import Checkpoint, Contents, checksum, parse, serialise
 from driver.sdk.errors import ClaimError
 from driver.sdk.records import ClaimEntry, ClaimRef, PreparedDevice, State
+from fake_hw.faults import Faults
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
 devices = st.builds(
@@ -62,8 +63,8 @@ def test_any_changed_byte_is_noticed_and_never_invents_an_entry(
 def test_a_torn_file_is_noticed(wanted: Contents, data: st.DataObject) -> None:
     text = serialise(wanted).rstrip()
     loaded = parse(text[: data.draw(st.integers(0, len(text) - 1))])
-    assert loaded.unreadable
-    assert loaded.contents == Contents()
+    assert loaded.damage
+    assert loaded.contents == Contents(incomplete=True)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_torn_file_is_noticed(wanted: Contents, data: st.DataObject) -> None:
 )
 def test_an_unreadable_file_says_why(data: bytes, reason: str) -> None:
     loaded = parse(data)
-    assert loaded.unreadable
+    assert loaded.contents == Contents(incomplete=True)
     assert reason in loaded.damage
 
 
@@ -88,8 +89,8 @@ def test_version_1_is_migrated(tmp_path: Path) -> None:
     body = {"claims": {uid(1): {"namespace": "ns", "name": "c1", "devices": [device]}}}
     path = tmp_path / "checkpoint.json"
     path.write_text(json.dumps({"schemaVersion": 1, "checksum": checksum(body), "body": body}))
-    checkpoint, loaded = Checkpoint.load(path)
-    assert loaded.damage == ""
+    checkpoint = Checkpoint.load(path)
+    assert not checkpoint.contents.incomplete
     entry = checkpoint.get(uid(1))
     assert entry is not None
     assert (entry.state, entry.devices[0].name) == (State.PREPARED, "gpu-0")
@@ -151,5 +152,54 @@ def test_the_same_damage_is_kept_once(prepared: Rig) -> None:
     prepared.checkpoint_file.write_bytes(b"damaged")
     for _ in range(2):
         # As if the process had died between keeping it aside and its first change.
-        checkpoint, _loaded = Checkpoint.load(prepared.checkpoint_file)
+        checkpoint = Checkpoint.load(prepared.checkpoint_file)
     assert len(checkpoint.kept_aside()) == 1
+
+
+def test_a_lost_checkpoint_waits_for_hardware_that_cannot_be_read(prepared: Rig) -> None:
+    prepared.checkpoint_file.write_bytes(b"damaged")
+    away = prepared.base / "away"
+    prepared.root.rename(away)
+    prepared.restart()
+    assert len(prepared.cdi_files()) == 2, "the files of lost claims are not leftovers"
+    # Neither a new name nor another start may hide that something is missing.
+    prepared.checkpoint.name_devices({"0000:00:00.0": "gpu-9"})
+    prepared.restart()
+    with pytest.raises(
+        ClaimError, match=r"does not know what claim ns/c1 has: its checkpoint was damaged, and"
+    ):
+        prepared.unprepare(1)
+    away.rename(prepared.root)
+    prepared.preparer.unfinished()
+    assert prepared.configured() == {"gpu-0": {uid(1)}, "gpu-1": {uid(2)}}
+    with pytest.raises(ClaimError, match="already prepared"):
+        prepared.prepare(3, result("gpu-0"))
+    prepared.unprepare(1)
+    prepared.prepare(3, result("gpu-0"))
+    assert prepared.overlaps() == []
+
+
+def test_a_recovered_claim_keeps_its_devices_when_it_cannot_be_prepared_again(prepared: Rig) -> None:
+    prepared.checkpoint_file.write_bytes(b"damaged")
+    prepared.restart()
+    recovered = prepared.checkpoint.get(uid(1))
+    Faults(prepared.root).fail_configure(BDF["gpu-3"])
+    with pytest.raises(ClaimError, match="injected fault"):
+        prepared.prepare(1, result("gpu-0"), result("gpu-2"), result("gpu-3"))
+    assert prepared.checkpoint.get(uid(1)) == recovered
+    assert prepared.configured() == {"gpu-0": {uid(1)}, "gpu-1": {uid(2)}}
+    prepared.claims.add(claim(3, result("gpu-0")))
+    with pytest.raises(ClaimError, match="already prepared"):
+        prepared.preparer.prepare(ref(3))
+    Faults(prepared.root).heal()
+    assert [answer.device.name for answer in prepared.prepare(1)] == ["gpu-0", "gpu-2", "gpu-3"]
+
+
+def test_a_device_of_a_damaged_claim_is_not_shared(prepared: Rig) -> None:
+    text = prepared.checkpoint_file.read_text()
+    prepared.checkpoint_file.write_text(text.replace('"name": "c1"', '"name": "cX"'))
+    prepared.restart()
+    with pytest.raises(ClaimError, match="held by claim UID"):
+        prepared.prepare(3, result("gpu-0", shareID="0c0ffee0-aaaa-4aaa-8aaa-aaaaaaaaaaaa"))
+    assert prepared.overlaps() == []
+    assert prepared.prepare(3, result("gpu-0", adminAccess=True))

@@ -1,9 +1,8 @@
-"""The small pure parts: strings, opaque parameters, scoping, device names, failures of the API, gates, logs."""
+"""The small pure parts: strings, opaque parameters, scoping, device names, failures of the API, logs."""
 
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from driver.sdk import log
 from driver.sdk.allocation import allocated_devices, check_claim, configs_for
 from driver.sdk.api import failure_from
 from driver.sdk.errors import ClaimError, ConfigError
-from driver.sdk.gates import Gates
 from driver.sdk.inventory import assign_names
 from driver.sdk.readiness import Readiness
 
@@ -161,45 +159,6 @@ def test_any_answer_of_the_api_is_read(body: str, retry: str, seconds: float, ca
     assert failure.transient
     assert failure.retry_after == seconds
     assert [str(cause) for cause in failure.causes] == causes
-
-
-def test_a_prepare_that_waited_for_its_turn_while_an_unprepare_came_is_refused() -> None:
-    gates = Gates()
-    with gates.enter("u") as (gate, epoch):
-        with gates.enter("u") as (same, _), same.unpreparing() as mine:
-            assert mine
-        with pytest.raises(ClaimError, match="unprepared while"), gate.preparing(epoch):
-            pass
-    with gates.enter("u") as (gate, epoch), gate.preparing(epoch):
-        assert not gate.overtaken(epoch)
-
-
-def test_an_unprepare_waits_for_a_prepare_that_has_had_its_last_look() -> None:
-    gates, order = Gates(), []
-    looked, release = threading.Event(), threading.Event()
-
-    def prepare() -> None:
-        with gates.enter("u") as (gate, epoch), gate.preparing(epoch):
-            assert not gate.overtaken(epoch)
-            looked.set()
-            release.wait(10)
-            order.append("prepared")
-
-    def unprepare() -> None:
-        with gates.enter("u") as (gate, _), gate.unpreparing() as mine:
-            order.append(f"unprepared {mine}")
-
-    threads = [threading.Thread(target=prepare), threading.Thread(target=unprepare)]
-    threads[0].start()
-    assert looked.wait(10)
-    threads[1].start()
-    # Longer than an unprepare waits before it looks whether it may hand over.
-    threads[1].join(1.3)
-    assert order == []
-    release.set()
-    for thread in threads:
-        thread.join()
-    assert order == ["prepared", "unprepared True"]
 
 
 def test_log_values_stay_one_word() -> None:

@@ -304,6 +304,22 @@ def test_an_unwritable_cdi_directory_is_an_error_of_the_claim_and_leaves_nothing
     assert_nothing_left(rig, 1)
 
 
+def test_a_defect_of_the_profile_leaves_nothing_either(rig: Rig) -> None:
+    def edits(*_: object) -> dict[str, object]:
+        raise LookupError("a mistake in the profile")
+
+    rig.profile.edits = edits  # type: ignore[method-assign]
+    with pytest.raises(LookupError):
+        rig.prepare(1, result("gpu-0"))
+    assert_nothing_left(rig, 1)
+
+
+def test_half_a_character_in_the_environment_is_refused(rig: Rig) -> None:
+    with pytest.raises(ClaimError, match=r"env\.MODE: must be a string of Unicode characters"):
+        rig.prepare(1, result("gpu-0"), configs=[config(gpu_config(env={"MODE": "\ud800"}))])
+    assert_nothing_left(rig, 1)
+
+
 def test_another_allocation_under_the_same_uid_is_refused(rig: Rig) -> None:
     rig.prepare(1, result("gpu-0"))
     with pytest.raises(ClaimError, match="was prepared with gpu-0 and is now allocated gpu-1"):

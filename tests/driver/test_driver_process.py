@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import pytest
+from driver_kit import BDF
 from driver_world import World, wait_until
 
 from fake_hw import journal
@@ -202,6 +206,80 @@ def test_a_running_call_is_finished_on_sigterm_and_registration_goes_first(world
         assert call.result()[claim["metadata"]["uid"]].error == ""
     assert world.process.wait(20) == 0
     world.process = None
+
+
+def test_a_call_that_hangs_in_the_hardware_does_not_keep_the_process_nor_free_its_state(world: World) -> None:
+    world.start()
+    claim = world.claim("a", "gpu-0")
+    Faults(world.hw).block_configure()
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(world.prepare, claim)
+        wait_until(
+            lambda: any(e.kind == "configure-blocked" for e in journal.read(world.hw)), 10, "a blocked call"
+        )
+        assert world.process is not None
+        world.process.terminate()
+        lock = (world.plugin / "lock").open()
+        # Whoever gets the lock is alone: the call that hangs must not wake up later and write.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert world.process.wait(5) == 0
+        lock.close()
+        Faults(world.hw).release()
+        with pytest.raises(grpc.RpcError):
+            call.result()
+    world.process = None
+    world.start()
+    assert world.prepare(claim)[claim["metadata"]["uid"]].error == ""
+
+
+def test_signals_in_any_number_end_the_driver_once(world: World) -> None:
+    world.start()
+    assert world.process is not None
+    while world.process.poll() is None:
+        world.process.send_signal(signal.SIGTERM)
+        world.process.send_signal(signal.SIGINT)
+    assert world.process.returncode == 0
+    assert world.log.read_text().count(" stopped ") == 1
+    world.process = None
+
+
+def test_calls_that_hang_for_one_claim_leave_room_for_the_others(world: World) -> None:
+    world.start()
+    hanging, other = world.claim("a", "gpu-0"), world.claim("b", "gpu-1")
+    world.prepare(other)
+    Faults(world.hw).block_configure(BDF["gpu-0"])
+
+    def given_up(_: int) -> None:
+        with pytest.raises(grpc.RpcError, match="Deadline"):
+            world.prepare(hanging, timeout=1.5)
+
+    # More calls than the driver has threads.
+    with ThreadPoolExecutor(70) as pool:
+        list(pool.map(given_up, range(70)))
+    assert world.unprepare(other, timeout=5)[other["metadata"]["uid"]].error == ""
+    Faults(world.hw).release()
+
+
+def test_an_unprepare_of_two_claims_overtakes_a_prepare_that_hangs_at_the_first(world: World) -> None:
+    world.start()
+    first, second = world.claim("a", "gpu-0"), world.claim("b", "gpu-1")
+    Faults(world.hw).block_configure(BDF["gpu-0"])
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(world.prepare, first, second)
+        wait_until(
+            lambda: any(e.kind == "configure-blocked" for e in journal.read(world.hw)), 10, "a blocked call"
+        )
+        assert [answer.error for answer in world.unprepare(first, second).values()] == ["", ""]
+        Faults(world.hw).release()
+        assert ["unprepared while" in answer.error for answer in call.result().values()] == [True, True]
+    assert world.held() == {}
+    assert world.cdi_names() == []
+
+
+def test_a_claim_named_twice_in_a_call_is_answered_once(world: World) -> None:
+    world.start()
+    claim = world.claim("a", "gpu-0")
+    assert len(world.prepare(claim, claim)[claim["metadata"]["uid"]].devices) == 1
 
 
 def test_a_second_instance_is_refused(world: World) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import threading
 from typing import Any
 
 import grpc
 
-from driver.sdk import preparer, services
+from driver.sdk import holdings, preparer, services
 from driver.sdk.errors import ClaimError, HardwareError
 from driver.sdk.inventory import Inventory
 from driver.sdk.preparer import Preparer
@@ -49,6 +51,19 @@ def refuses_repetition() -> None:
         raise ClaimError(f"claim {entry.ref} is already prepared")
 
     Preparer._again = again  # type: ignore[method-assign]
+
+
+@mutant("file-per-prepare")
+def file_per_prepare() -> None:
+    """Every Prepare, repeated ones too, writes one more CDI file."""
+    serial = itertools.count()
+
+    def prepare(self: Preparer, ref: Any) -> Any:
+        answer = PREPARE(self, ref)
+        (self._cdi.directory / f"extra-{ref.uid}-{next(serial)}.tmp").touch()
+        return answer
+
+    _patch_prepare(prepare)
 
 
 @mutant("busy")
@@ -150,7 +165,27 @@ def refuses_no_results() -> None:
 @mutant("prepares-twice")
 def prepares_twice() -> None:
     """Whether a device is held by another claim is not looked at."""
-    preparer._refuse_conflict = lambda device, other: None
+    holdings._refuse_conflict = lambda device, other: None
+
+
+@mutant("rewrites-holder")
+def rewrites_holder() -> None:
+    """Refusing a device, it writes the name of the refused claim into the holder's CDI file."""
+    real = preparer._refuse_conflict
+
+    def prepare(self: Preparer, ref: Any) -> Any:
+        def refuse(device: Any, other: Any) -> None:
+            try:
+                real(device, other)
+            except ClaimError:
+                path = self._cdi.path(other.ref.uid)
+                path.write_text(path.read_text() + f"# {ref.name}\n")
+                raise
+
+        preparer._refuse_conflict = refuse
+        return PREPARE(self, ref)
+
+    _patch_prepare(prepare)
 
 
 @mutant("error-for-all")
@@ -223,6 +258,31 @@ def takes_any_device() -> None:
 def refuses_admin() -> None:
     """Admin access needs a free device."""
     PreparedDevice.conflicts = lambda self, other: self.address == other.address  # type: ignore[method-assign]
+
+
+@mutant("admin-frees-the-device")
+def admin_frees_the_device() -> None:
+    """When a claim with admin access is unprepared, the claim that holds the device is forgotten."""
+
+    def unprepare(self: Preparer, ref: Any) -> None:
+        entry = self._checkpoint.get(ref.uid)
+        freed = {device.address for device in entry.devices if device.admin} if entry is not None else set()
+        for other in list(self._checkpoint.contents.entries.values()):
+            if any(device.address in freed for device in other.devices):
+                self._checkpoint.forget(other.ref.uid)
+        UNPREPARE(self, ref)
+
+    _patch_unprepare(unprepare)
+
+
+@mutant("one-namespace")
+def one_namespace() -> None:
+    """Claims are looked for in the namespace "default" only."""
+
+    def prepare(self: Preparer, ref: Any) -> Any:
+        return PREPARE(self, dataclasses.replace(ref, namespace="default"))
+
+    _patch_prepare(prepare)
 
 
 @mutant("refuses-unknown-unprepare")

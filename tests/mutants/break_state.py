@@ -7,7 +7,7 @@ from typing import Any
 
 from driver.sdk import recovery
 from driver.sdk.cdi import CdiFiles
-from driver.sdk.checkpoint import Checkpoint, Contents, Loaded
+from driver.sdk.checkpoint import Checkpoint, Contents
 from driver.sdk.errors import HardwareError
 from driver.sdk.preparer import Preparer
 from tests.mutants.registry import mutant
@@ -63,7 +63,7 @@ def leaves_cdi_files() -> None:
 def _forget() -> None:
     def load(cls: Any, path: Any) -> Any:
         path.unlink(missing_ok=True)
-        return Checkpoint(path, Contents()), Loaded(Contents())
+        return Checkpoint(path, Contents())
 
     Checkpoint.load = classmethod(load)  # type: ignore[method-assign, assignment]
 
