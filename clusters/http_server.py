@@ -20,8 +20,8 @@ class _FaultsOfServersOnly(logging.Filter):
 # aiohttp logs a broken request with its traceback, and without a configured logger Python prints it to stderr.
 _LOG: Final = logging.getLogger(__name__)
 _LOG.addFilter(_FaultsOfServersOnly())
-# Selectors in URLs and signed tokens exceed the 8 KiB that aiohttp allows by default.
-_HEADER_LIMIT: Final = 1024 * 1024
+HEADER_LIMIT: Final = 1024 * 1024
+"""Bytes of a request line or a header: selectors and signed tokens exceed the 8 KiB that aiohttp allows."""
 
 
 def http_server(
@@ -39,8 +39,8 @@ def http_server(
         logger=_LOG,
         auto_decompress=False,
         keepalive_timeout=keepalive,
-        max_line_size=_HEADER_LIMIT,
-        max_field_size=_HEADER_LIMIT,
+        max_line_size=HEADER_LIMIT,
+        max_field_size=HEADER_LIMIT,
     )
 
 

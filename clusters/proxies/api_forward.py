@@ -16,7 +16,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from clusters.api_status import ApiError
-from clusters.http_server import http_server
+from clusters.http_server import HEADER_LIMIT, http_server, text_headers
 from clusters.proxies.api_calls import ApiCall, CallLog, decode_body, keeps_body
 from clusters.proxies.api_faults import Fault, answer, expired
 from clusters.proxies.watch_frames import Frames
@@ -78,6 +78,8 @@ class Forwarder:
                 connector=aiohttp.TCPConnector(ssl=self._tls, limit=0),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
                 auto_decompress=False,
+                max_line_size=HEADER_LIMIT,
+                max_field_size=HEADER_LIMIT,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
             )
@@ -116,15 +118,16 @@ class Forwarder:
         self._faults.remove(fault)
 
     async def _handle(self, identity: str, request: web.BaseRequest) -> web.StreamResponse:
+        sent = text_headers(request.headers)
         call = ApiCall(
             time=self._clock(),
             monotonic=time.monotonic(),
             identity=identity,
-            user_agent=request.headers.get("User-Agent", ""),
+            user_agent=sent.get("User-Agent", ""),
             method=request.method,
             info=parse(request.method, request.path, request.query),
             query={key: request.query[key] for key in request.query},
-            content_type=request.headers.get("Content-Type", ""),
+            content_type=sent.get("Content-Type", ""),
         )
         try:
             body = await request.content.read()
@@ -163,7 +166,7 @@ class Forwarder:
         self, call: ApiCall, request: web.BaseRequest, body: bytes, fault: Fault | None
     ) -> web.StreamResponse:
         assert self._session is not None  # noqa: S101 - made by the first listener
-        headers = _without_hop_by_hop(request.headers)
+        headers = _without_hop_by_hop(text_headers(request.headers))
         watching = call.verb == "watch"
         if watching:
             # Events can be told apart only in a plain stream.
@@ -208,7 +211,6 @@ class Forwarder:
         response = web.StreamResponse(
             status=upstream.status, reason=upstream.reason, headers=_without_hop_by_hop(upstream.headers)
         )
-        response.enable_chunked_encoding()
         await response.prepare(request)
         call.status = upstream.status
         return response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import socket
@@ -197,3 +198,34 @@ def test_odd_numbers(http: Http, number: str) -> None:
     http.post(CONFIG_MAPS, config_map("odd"))
     answer = http.put(f"{CONFIG_MAPS}/odd", {"metadata": {"name": "odd", "resourceVersion": number}})
     assert (answer.code, answer.json.get("reason")) == (500, None)
+
+
+def test_warnings_are_cut_to_what_clients_can_read(http: Http) -> None:
+    unknown = {f"field{number:04}": 1 for number in range(5000)}
+    header = http.post(CONFIG_MAPS, {**config_map("warned"), **unknown}).headers["Warning"]
+    # `unknown field "field0000"` has 25 characters: 163 of them have 4075, the 164th passes 4096.
+    assert header.count("299 - ") == 164
+    long = http.post(CONFIG_MAPS, {**config_map("long"), "x" * 5000: 1}).headers["Warning"]
+    assert long == '299 - "unknown field \\"' + "x" * 241 + '"'
+
+
+def test_bad_continue_tokens(http: Http) -> None:
+    for token in ("zzz", "e30", "W10", "!", quote(base64.urlsafe_b64encode(b"[" * 5000).decode())):
+        answer = http.get(f"{CONFIG_MAPS}?limit=1&continue={token}")
+        assert answer.code == 400
+        assert answer.json["message"].startswith("invalid continue token: continue key is not valid: ")
+
+
+def test_key_order_survives_updates(http: Http) -> None:
+    created = http.created(CONFIG_MAPS, config_map("ordered", a="b"))
+    body = {"data": {"a": "c"}, "metadata": {"labels": {"x": "y"}, "name": "ordered"}}
+    replaced = http.put(f"{CONFIG_MAPS}/ordered", body).json
+    assert list(replaced) == list(created) == ["kind", "apiVersion", "metadata", "data"]
+    assert list(replaced["metadata"])[:6] == [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "labels",
+    ]

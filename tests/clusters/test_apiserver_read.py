@@ -211,7 +211,13 @@ def test_missing_objects_and_paths(http: Http) -> None:
     unknown = http.get("/api/v1/namespaces/default/foos")
     assert unknown.json["message"] == "the server could not find the requested resource"
     assert unknown.json["details"] == {}
-    for path in ("/foo", "/apis/nope/v1/things", "/apis/resource.k8s.io/v9/resourceslices", "/api/v2/pods"):
+    for path in (
+        "/foo",
+        "/apis/nope/v1/things",
+        "/apis/resource.k8s.io/v9/resourceslices",
+        "/api/v2/pods",
+        "/apis//v1/pods",
+    ):
         answer = http.get(path)
         assert (answer.code, answer.body) == (404, b"404 page not found\n"), path
         assert answer.headers["Content-Type"].startswith("text/plain")

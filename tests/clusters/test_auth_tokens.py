@@ -199,7 +199,17 @@ def test_expiry_has_a_minute_of_leeway(world: World) -> None:
 def test_forged_and_foreign_tokens_fail(world: World) -> None:
     head, claims, signature = world.request()["status"]["token"].split(".")
     other = world.issuer.issue("a", Reference("other", "u")).split(".")
-    for token in (f"{head}.{other[1]}.{signature}", "a.b.c", "nonsense", f"{head}.{claims}.###"):
+    deep = base64.urlsafe_b64encode(b"[" * 100_000).decode()
+    unsigned = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
+    forged = (
+        f"{head}.{other[1]}.{signature}",
+        f"{unsigned}.{claims}.",
+        f"{unsigned}.{claims}.{signature}",
+        f"{head}.{claims}.{signature}=",
+        f"{head}.{claims}.!{signature}",
+        f"{head}.{deep}.{signature}",
+    )
+    for token in (*forged, "a.b.c", "nonsense", f"{head}.{claims}.###"):
         with pytest.raises(TokenError, match="invalid bearer token"):
             world.authenticator.authenticate_token(token)
 

@@ -39,6 +39,7 @@ from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Store
 from clusters.embedded.apiserver.transform import Transformer
+from clusters.embedded.apiserver.warning_headers import warning_headers
 from clusters.http_server import http_server, text_headers
 from clusters.tls import Certificates
 
@@ -201,7 +202,9 @@ class ApiServer:
         if not info.is_resource:
             return self._plain(call, headers)
         api = self._api
-        if info.version not in api.resources.groups().get(info.group, ()):
+        if (info.prefix == "api") != (not info.group) or info.version not in api.resources.groups().get(
+            info.group, ()
+        ):
             return self._finish(not_found(), headers)
         served = api.resources.find(info.group, info.version, info.resource)
         if served is None:
@@ -210,7 +213,7 @@ class ApiServer:
         if info.verb == "watch":
             if "watch" not in served.resource.verbs:
                 raise routes.method_not_allowed()
-            return await watch(call, served, {**headers, **self._warning_headers(call)})
+            return await watch(call, served, {**headers, **warning_headers(call.warnings)})
         handler = routes.find(call, served)
         allowed = negotiation.LIST if info.verb in ("list", "deletecollection") else negotiation.OBJECT
         form = negotiation.negotiate(call.accept, allowed)
@@ -260,14 +263,6 @@ class ApiServer:
             return options.truth(request.query["pretty"])
         return request.headers.get("User-Agent", "").startswith(_PRETTY_AGENTS)
 
-    @staticmethod
-    def _warning_headers(call: Call | None) -> dict[str, str]:
-        """The Warning header; several warnings stand in one header line, comma separated."""
-        if call is None or not call.warnings:
-            return {}
-        texts = dict.fromkeys(call.warnings)
-        return {"Warning": ", ".join(f'299 - "{_escaped(text)}"' for text in texts)}
-
     def _reply(
         self, call: Call, form: negotiation.Negotiated, reply: Reply, headers: dict[str, str]
     ) -> web.Response:
@@ -277,7 +272,7 @@ class ApiServer:
             transformer = Transformer(reply.served, form, include, self._api.now)
             body = transformer.list_object(body) if reply.kind == "list" else transformer.object(body)
         data = codec.encode(body, form.media_type, pretty=self._pretty(call.http))
-        result = {**headers, "Content-Type": form.media_type, **self._warning_headers(call)}
+        result = {**headers, "Content-Type": form.media_type, **warning_headers(call.warnings)}
         if len(data) > _COMPRESS_FROM and "gzip" in call.headers.get("Accept-Encoding", ""):
             data = gzip.compress(data, compresslevel=1)
             result |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
@@ -293,14 +288,13 @@ class ApiServer:
     ) -> web.Response:
         media_type = negotiation.JSON if error.code in (406, 415) else negotiation.error_form(accept)
         data = codec.encode(error.status(), media_type, pretty=self._pretty(request))
-        result = {**headers, "Content-Type": media_type, **self._warning_headers(call), **error.headers}
+        result = {
+            **headers,
+            "Content-Type": media_type,
+            **warning_headers(call.warnings if call else ()),
+            **error.headers,
+        }
         response = web.Response(status=error.code, body=data, headers=result)
         if error.headers.get("Connection") == "close":
             response.force_close()
         return response
-
-
-def _escaped(text: str) -> str:
-    """The text of a Warning header: quoted, and without what a header cannot hold."""
-    printable = "".join(character if character.isprintable() else " " for character in text)
-    return printable.replace("\\", "\\\\").replace('"', '\\"')

@@ -198,6 +198,15 @@ def _already_exists(served: Served, name: str, *, generated: bool) -> ApiError:
     return ApiError(409, "AlreadyExists", message, details, headers)
 
 
+def _ordered(obj: Object) -> Object:
+    """The object with its type, its metadata and what follows in the order of a real server."""
+    metadata = obj["metadata"]
+    ordered = {key: metadata[key] for key in _METADATA_ORDER if key in metadata}
+    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": ordered} | {
+        key: value for key, value in obj.items() if key not in ("kind", "apiVersion", "metadata")
+    }
+
+
 def _store_new(
     call: Call,
     served: Served,
@@ -217,9 +226,8 @@ def _store_new(
         raise _invalid(served, name, errors)
     request.name, request.object = name, new
     call.api.admission.validate(request)
-    new = as_stored(new)
-    metadata = {**new["metadata"], "resourceVersion": ""}
-    new["metadata"] = {key: metadata[key] for key in _METADATA_ORDER if key in metadata}
+    new = _ordered(as_stored({**new, "metadata": {**new["metadata"], "resourceVersion": ""}}))
+    metadata = new["metadata"]
     if options.dry_run:
         if call.api.store.get(*resource.key, metadata.get("namespace", ""), name) is not None:
             raise ExistsError(name)
@@ -332,7 +340,7 @@ def _prepared(
 
 def _store_changed(call: Call, served: Served, new: Object, old: Object, *, dry_run: bool) -> Object:
     resource, store = served.resource, call.api.store
-    new = manager.restore_times(old, as_stored(new))
+    new = _ordered(manager.restore_times(old, as_stored(new)))
     metadata = new["metadata"]
     if _gone(served, new, old):
         if not dry_run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from typing import Any, Final
 
@@ -77,9 +76,9 @@ def _decode_continue(text: str) -> tuple[int, str]:
         token = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         revision, start = int(token["rv"]), str(token["start"])
         if token["v"] != "meta.k8s.io/v1" or not start.startswith("/"):
-            raise ValueError("continue key is not valid: incorrect encoded start resourceVersion")
-    except (binascii.Error, KeyError, TypeError, ValueError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+            raise ValueError("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     return revision, start[1:].rstrip("\x00")
 
 

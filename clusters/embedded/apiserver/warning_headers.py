@@ -1,0 +1,36 @@
+"""Warnings of an answer (api-machinery section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+# All texts together, and each of them when they are too long together, in characters.
+_MAX_TOTAL: Final = 4096
+_MAX_TRUNCATED: Final = 256
+
+
+def warning_headers(texts: Iterable[str]) -> dict[str, str]:
+    """The Warning header, empty without texts; several warnings stand in one line, comma separated."""
+    kept = list(dict.fromkeys(texts))
+    if sum(map(len, kept)) > _MAX_TOTAL:
+        kept = _truncated(kept)
+    return {"Warning": ", ".join(f'299 - "{_escaped(text)}"' for text in kept)} if kept else {}
+
+
+def _truncated(texts: list[str]) -> list[str]:
+    """As many texts as a real server sends: the last one may pass the limit."""
+    kept: list[str] = []
+    total = 0
+    for text in texts:
+        if total >= _MAX_TOTAL:
+            break
+        kept.append(text[:_MAX_TRUNCATED])
+        total += len(kept[-1])
+    return kept
+
+
+def _escaped(text: str) -> str:
+    """A text quoted, and without what a header cannot hold."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')
