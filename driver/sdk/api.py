@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
+import re
+import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -21,9 +25,24 @@ _TIMEOUT: Final = (5.0, 30.0)
 _CLAIM_TIMEOUT: Final = (3.0, 10.0)
 _CLAIM_DELAYS: Final = (0.2, 0.5, 1.0)
 """Pauses before reading a claim again: the kubelet itself would only come back after a minute."""
+_CLAIM_SECONDS: Final = 20.0
+"""After so long a claim is not read again: the kubelet gives a call 45 s."""
 _WATCH_SECONDS: Final = 290
-_CONNECT_SECONDS: Final = 30.0
-"""Longest wait for the connection after the start; the kubelet gives a call 45 s."""
+_CONNECT_SECONDS: Final = 15.0
+"""Longest wait for the connection after the start."""
+_LONGEST_RETRY_SECONDS: Final = 600.0
+"""More than this is not believed of a `Retry-After`: a mistake there must not silence the driver for good."""
+_READ_BYTES: Final = 65536
+_KEEP_ALIVE: Final = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+"""A watch is silent for minutes; this notices within half a minute that its server has gone without a word."""
+_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?\Z")
+"""Names of objects. Others would lead elsewhere as part of a path."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +57,27 @@ class Cause:
 
 
 class ApiFailure(Exception):  # noqa: N818 - most are expected answers
-    """An answer other than success; `status` 0: no answer at all."""
+    """An answer other than success; `status` 0: no answer at all.
+
+    `retry_after` is in seconds, 0 when the server does not say; `subject` is the name of the object that it is about.
+    """
 
     def __init__(
-        self, status: int, reason: str, message: str, retry_after: float = 0.0, causes: tuple[Cause, ...] = ()
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        retry_after: float = 0.0,
+        causes: tuple[Cause, ...] = (),
+        subject: str = "",
     ) -> None:
-        super().__init__(f"{status} {reason}: {message}" if status else f"no answer: {message}")
+        super().__init__(f"{status} {reason}: {message}" if status else message)
         self.status = status
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
         self.causes = causes
+        self.subject = subject
 
     @property
     def transient(self) -> bool:
@@ -60,23 +89,36 @@ def failure_from(status: int, body: str, retry_after: str = "") -> ApiFailure:
     """Read an error answer: usually a Status object, anything from proxies."""
     try:
         document = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     document = document if isinstance(document, dict) else {}
-    details = document.get("details") or {}
-    causes = tuple(
-        Cause(str(cause.get("field") or ""), str(cause.get("message") or ""))
-        for cause in details.get("causes") or ()
+    details = document.get("details")
+    details = details if isinstance(details, dict) else {}
+    causes = details.get("causes")
+    return ApiFailure(
+        status,
+        str(document.get("reason") or "Unknown"),
+        str(document.get("message") or body[:200]),
+        _seconds(retry_after) or _seconds(details.get("retryAfterSeconds")),
+        tuple(
+            Cause(str(cause.get("field") or ""), str(cause.get("message") or ""))
+            for cause in (causes if isinstance(causes, list) else ())
+            if isinstance(cause, dict)
+        ),
+        str(details.get("name") or ""),
     )
-    with contextlib.suppress(ValueError):
-        return ApiFailure(
-            status,
-            str(document.get("reason") or "Unknown"),
-            str(document.get("message") or body[:200]),
-            float(retry_after or details.get("retryAfterSeconds") or 0),
-            causes,
-        )
-    return ApiFailure(status, str(document.get("reason")), str(document.get("message")), causes=causes)
+
+
+def _seconds(value: object) -> float:
+    """A pause asked for as seconds or as a date; 0 for anything else."""
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(str(value)).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return 0.0
+    return min(max(seconds, 0.0), _LONGEST_RETRY_SECONDS) if not math.isnan(seconds) else 0.0
 
 
 class Api:
@@ -96,17 +138,25 @@ class Api:
             "Accept": "application/json",
             "Content-Type": "application/json",
         }
-        # The HTTP library would repeat calls on its own, invisible to the retry rules here.
-        self._pool = urllib3.PoolManager(maxsize=64, ssl_context=self._credentials.ssl_context, retries=False)
+        settings: dict[str, Any] = {
+            "maxsize": 64,
+            "ssl_context": self._credentials.ssl_context,
+            "server_hostname": self._credentials.server_name,
+            "socket_options": _KEEP_ALIVE,
+            # The library would repeat calls on its own, invisible to the retry rules here.
+            "retries": False,
+        }
+        proxy = self._credentials.proxy
+        self._pool = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
 
     def claim(self, namespace: str, name: str) -> dict[str, Any]:
         """Read a ResourceClaim."""
-        path = f"{_GROUP}/namespaces/{quote(namespace)}/resourceclaims/{quote(name)}"
+        path = f"{_GROUP}/namespaces/{_part(namespace)}/resourceclaims/{_part(name)}"
         return _object(self._json("GET", path, timeout=_CLAIM_TIMEOUT))
 
     def node_uid(self, name: str) -> str:
         """Read the UID of a Node."""
-        return str(_object(self._json("GET", f"/api/v1/nodes/{quote(name)}"))["metadata"].get("uid", ""))
+        return str(_object(self._json("GET", f"/api/v1/nodes/{_part(name)}"))["metadata"].get("uid", ""))
 
     def list_slices(self, selector: str) -> tuple[list[dict[str, Any]], str]:
         """All slices that match a field selector, and the resourceVersion of the list."""
@@ -138,14 +188,14 @@ class Api:
 
     def update_slice(self, item: dict[str, Any]) -> dict[str, Any]:
         """Replace a slice, provided that it has not changed, and return what is stored."""
-        return _object(self._json("PUT", f"{_SLICES}/{quote(item['metadata']['name'])}", item))
+        return _object(self._json("PUT", f"{_SLICES}/{_part(item['metadata']['name'])}", item))
 
     def delete_slice(self, item: dict[str, Any]) -> None:
         """Delete a slice, provided that it has not changed."""
         metadata = item["metadata"]
         preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-        self._json("DELETE", f"{_SLICES}/{quote(metadata['name'])}", options)
+        self._json("DELETE", f"{_SLICES}/{_part(metadata['name'])}", options)
 
     def _json(
         self,
@@ -160,7 +210,7 @@ class Api:
         response = self._send(method, path, body, query=query, timeout=timeout)
         try:
             return json.loads(response.data)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             # An answer that ends in the middle of its JSON.
             raise _no_answer(problem) from problem
 
@@ -180,11 +230,15 @@ class Api:
         url = f"{self._credentials.server}{path}{'?' + urlencode(query) if query else ''}"
         connect, read = timeout or _TIMEOUT
         try:
+            headers = {**self._headers, **self._credentials.headers()}
+        except OSError as problem:
+            raise ApiFailure(0, "", f"no credentials: {problem}") from problem
+        try:
             response = self._pool.request(
                 method,
                 url,
                 body=None if body is None else json.dumps(body).encode(),
-                headers={**self._headers, **self._credentials.headers()},
+                headers=headers,
                 timeout=urllib3.Timeout(connect=connect, read=read),
                 preload_content=not stream,
                 redirect=False,
@@ -198,16 +252,23 @@ class Api:
 
     def _lines(self, response: Any) -> Iterator[bytes]:
         rest = b""
-        chunks = response.stream(decode_content=True)
         while True:
             try:
-                rest += next(chunks)
-            except StopIteration:
-                return
+                # Whatever has come, in chunks or not: an event must not wait for the next one.
+                data = response.read1(_READ_BYTES)
             except Exception as problem:
                 raise _no_answer(problem) from problem
-            *lines, rest = rest.split(b"\n")
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
             yield from filter(None, lines)
+
+
+def _part(name: str) -> str:
+    """A name as part of a path."""
+    if not _NAME.match(name):
+        raise ApiFailure(400, "BadRequest", f"{name[:100]!r} is not the name of an object")
+    return quote(name, safe="")
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -224,13 +285,13 @@ def _event(line: bytes) -> tuple[str, dict[str, Any]]:
         kind, item = str(event["type"]), event["object"]
         if kind == "ERROR":
             raise failure_from(int(item.get("code") or 500), json.dumps(item))
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise _no_answer(problem) from problem
     return kind, _object(item)
 
 
 def _no_answer(problem: Exception) -> ApiFailure:
-    return ApiFailure(0, "", f"{type(problem).__name__}: {problem}")
+    return ApiFailure(0, "", f"no answer: {type(problem).__name__}: {problem}")
 
 
 class Connection:
@@ -254,13 +315,15 @@ class Connection:
         """
         if not self._ready.wait(_CONNECT_SECONDS) or self._api is None:
             raise ClaimError(f"retrieve claim {namespace}/{name}: no connection to the API server yet")
+        deadline = time.monotonic() + _CLAIM_SECONDS
         for delay in (*_CLAIM_DELAYS, None):
             try:
                 return self._api.claim(namespace, name)
             except ApiFailure as problem:
-                if problem.status == 404:
+                # A server that does not serve claims answers 404 as well; that says nothing about this one.
+                if problem.status == 404 and problem.subject == name:
                     return None
-                if delay is None or not problem.transient:
+                if delay is None or not problem.transient or time.monotonic() > deadline:
                     raise ClaimError(f"retrieve claim {namespace}/{name}: {problem}") from problem
                 threading.Event().wait(max(delay, min(problem.retry_after, 2.0)))
         raise AssertionError("the last attempt returns or raises")

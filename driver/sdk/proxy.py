@@ -1,0 +1,77 @@
+"""Which HTTP proxy leads to the API server: the rules of Kubernetes' Go clients."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from urllib.parse import urlsplit
+
+from driver.sdk.errors import SettingsError
+
+
+def given(url: str) -> str:
+    """The proxy of a `proxy-url`. SettingsError if it is not one that can be used."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingsError(f"proxy {_shown(url)}: must be a URL that begins with http:// or https://")
+    return url
+
+
+def for_server(server: str) -> str:
+    """The proxy that HTTPS_PROXY or HTTP_PROXY names for a server, "" for none.
+
+    NO_PROXY lists hosts, domains, IP addresses and networks that are reached without; this machine always is.
+    """
+    parts = urlsplit(server)
+    url = _variable(f"{parts.scheme}_proxy")
+    host = (parts.hostname or "").rstrip(".")
+    if not url or _is_here(host) or any(_matches(host, parts.port, item) for item in _exceptions()):
+        return ""
+    return given(url if "://" in url else f"http://{url}")
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(name.upper()) or os.environ.get(name) or ""
+
+
+def _exceptions() -> list[str]:
+    return [item.strip().lower() for item in _variable("no_proxy").split(",") if item.strip()]
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return None
+
+
+def _is_here(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def _matches(host: str, port: int | None, item: str) -> bool:
+    if item == "*":
+        return True
+    address = _address(host)
+    if address is not None and "/" in item:
+        try:
+            return address in ipaddress.ip_network(item, strict=False)
+        except ValueError:
+            return False
+    name, colon, number = item.rpartition(":")
+    if colon and number.isdigit() and _address(item) is None:
+        if int(number) != port:
+            return False
+        item = name
+    if address is not None:
+        return address == _address(item)
+    domain = item.removeprefix("*").removeprefix(".")
+    # A leading dot stands for the names below it only.
+    return host.endswith(f".{domain}") or (host == domain and domain == item)
+
+
+def _shown(url: str) -> str:
+    """The URL without the password that may be in it."""
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://...@{tail}" if at else url
