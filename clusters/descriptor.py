@@ -24,6 +24,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "node": "name of the Node",
     "kubeconfig": "kubeconfig file of the driver's service account",
     "plugin_dir": "the driver's own directory for state and service socket (plugins/NAME on a real node)",
+    "plugins_dir": "the folder above plugin_dir, for drivers that append their own name",
     "registry_dir": "directory for the registration socket (plugins_registry on a real node)",
     "cdi_dir": "directory for CDI specs",
     "hw_root": "root of the hardware tree of this node, for drivers that can be pointed at one",
@@ -93,7 +94,7 @@ class Descriptor:
     ready_seconds: float = 30.0
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 10.0
-    slice_repair_seconds: float = 35.0
+    slice_repair_seconds: float = 90.0
     capabilities: frozenset[str] = frozenset()
     permissions: tuple[Rule, ...] = ()
     configs: Configs = Configs()
@@ -134,7 +135,7 @@ def load(path: Path, capabilities: Iterable[str]) -> Descriptor:
         ready_seconds=_seconds(start, "readySeconds", 30.0),
         stop_signal=_signal(stop),
         stop_seconds=_seconds(stop, "graceSeconds", 10.0),
-        slice_repair_seconds=_seconds(reader, "sliceRepairSeconds", 35.0),
+        slice_repair_seconds=_seconds(reader, "sliceRepairSeconds", 90.0),
         capabilities=frozenset(reader.strings("capabilities", allowed=vocabulary)),
         permissions=reader.each("permissions", _rule),
         configs=_configs(reader),

@@ -127,6 +127,7 @@ class EmbeddedNode:
             "node": self.name,
             "kubeconfig": str(self.kubeconfig(descriptor)),
             "plugin_dir": str(plugin_dir),
+            "plugins_dir": str(self.paths.plugins),
             "registry_dir": str(self.paths.registry),
             "cdi_dir": str(self.paths.cdi),
             "hw_root": str(self.paths.hardware),

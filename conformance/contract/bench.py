@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from clusters.client import Client
 from clusters.descriptor import Descriptor
@@ -16,55 +13,20 @@ from clusters.embedded.kubelet.plugins import PluginError
 from clusters.interface import Node
 from clusters.process import DriverProcess, StartError, exit_text
 from conformance.contract import plugin
-from conformance.contract.claims import RESOURCE_API, Allocated, Claim, ClaimFactory, Config, Device
+from conformance.contract.claims import Allocated, Claim, ClaimFactory, Config, Device
 from conformance.contract.evidence import collect
+from conformance.contract.findings import Findings
 from conformance.contract.plugin import CallFailed, Info, Prepared
-from conformance.contract.pools import complete, describe_slices, devices
+from conformance.contract.publication import PUBLISH_SECONDS, Publication
+from conformance.contract.registry import Registry
+from conformance.contract.waiting import poll
 from conformance.model import Evidence, Failed, InputError, NotTestable, check
 
-NAMESPACE = "default"
-FIRST_POLL, LAST_POLL = 0.03, 0.4
-PUBLISH_SECONDS = 30.0
-STRANGER_SECONDS = 3.0
-_WRITES = ("create", "update", "patch", "delete", "deletecollection")
-T = TypeVar("T")
-
-
-def poll(
-    probe: Callable[[], T | None],
-    timeout: float,
-    expected: str,
-    seen: Callable[[], object] = lambda: "it did not happen",
-) -> T:
-    """The first truthy answer of `probe`. Raises Failed after `timeout` seconds, saying what was expected."""
-    deadline = time.monotonic() + timeout
-    pause, interval = threading.Event(), FIRST_POLL
-    while True:
-        value = probe()
-        if value:
-            return value
-        if time.monotonic() >= deadline:
-            raise Failed(f"{expected} within {timeout:g} s", str(seen()))
-        pause.wait(interval)
-        interval = min(LAST_POLL, interval * 1.5)
-
-
-@dataclass
-class Findings:
-    """What one bench has found out about the driver for all of them.
-
-    `started`: its command works. `deviceless`: why nothing can be tested that needs a device; "" by now.
-    """
-
-    started: bool = False
-    deviceless: str = ""
+NAMESPACE, OTHER_NAMESPACE = "default", "elsewhere"
 
 
 class Bench:
-    """What a contract test works with. Failures of the driver raise Failed; nothing here is tier specific.
-
-    `must_publish`: for this test a driver without devices is a failure, and not a reason to leave it out.
-    """
+    """What a contract test works with. Failures of the driver raise Failed; nothing here is tier specific."""
 
     def __init__(
         self, node: Node, client: Client, descriptor: Descriptor, findings: Findings | None = None
@@ -78,16 +40,20 @@ class Bench:
         self.claims = ClaimFactory(client, NAMESPACE, descriptor.name, device_class)
         self.driver: DriverProcess | None = None
         self.findings = findings or Findings()
+        self.published = Publication(node, client, descriptor, self.findings, self.check_alive)
+        self.registry = Registry(node, descriptor, self.findings, self.check_alive)
         self.shared = False
         self.spoiled = False
-        self.must_publish = False
         self.mark = time.monotonic()
+        self._started = 0.0
         self._held: dict[str, Claim] = {}
 
     # Driver life cycle
 
     def start(self, *, wait: bool = True) -> None:
         """Start the driver unless it runs; by default wait until the kubelet has registered it."""
+        if self.driver is None or not self.driver.running:
+            self._started = time.monotonic()
         if self.driver is None:
             self.driver = self.node.run_driver(self.descriptor)
         elif not self.driver.running:
@@ -102,25 +68,38 @@ class Bench:
         assert self.driver is not None, "start() comes first"  # noqa: S101 - a mistake in a test of the kit
         return self.driver
 
-    def wait_registered(self) -> None:
-        """Wait for a registration at the kubelet, at most as long as the descriptor allows.
+    def restart(self) -> None:
+        """Stop the driver, start it, and wait until it answers."""
+        self.process.stop()
+        self.start(wait=False)
+        self.wait_answering()
 
-        A driver may have several names, and the wanted one may be late; a driver that has for some seconds only
-        registered others will not come.
+    def is_registered(self) -> bool:
+        """Whether the kubelet has registered the running driver.
+
+        An earlier process may have left its socket, for which the kubelet keeps its registration.
         """
+        kubelet, name = self.node.kubelet, self.descriptor.name
+        return kubelet.is_registered(name) and any(
+            event.kind == "registered" and event.driver == name
+            for event in kubelet.events.since(self._started)
+        )
+
+    def wait_registered(self) -> None:
+        """Wait for a registration at the kubelet, at most as long as the descriptor allows."""
         strangers_since = 0.0
 
         def probe() -> bool:
             nonlocal strangers_since
-            if self.node.kubelet.is_registered(self.descriptor.name):
+            if self.is_registered():
                 return True
             self.check_alive()
-            names = self._registered()
-            if not names:
+            names = ", ".join(sorted({record.driver for record in self.node.kubelet.registrations()}))
+            if not names or self.node.kubelet.is_registered(self.descriptor.name):
                 strangers_since = 0.0
             elif not strangers_since:
                 strangers_since = time.monotonic()
-            elif time.monotonic() - strangers_since > STRANGER_SECONDS:
+            elif self.registry.only_strangers(strangers_since):
                 raise Failed(expected, f"it registered as {names}; is the name in the descriptor right?")
             return False
 
@@ -129,32 +108,28 @@ class Bench:
             probe,
             self.descriptor.ready_seconds,
             expected,
-            lambda: self.node.kubelet.last_problem() or self._sockets(),
+            lambda: self.node.kubelet.last_problem() or self.registry.describe(),
         )
 
-    def _registered(self) -> str:
-        return ", ".join(sorted({plugin.driver for plugin in self.node.kubelet.registrations()}))
+    def wait_answering(self) -> None:
+        """Wait until the driver is registered and answers a call."""
+        problem = ""
 
-    def registration_socket(self) -> Path:
-        """The driver's own registration socket, as soon as it exists."""
-
-        def probe() -> Path | None:
+        def probe() -> bool:
+            nonlocal problem
             self.check_alive()
-            return next(
-                (
-                    path
-                    for path in sorted(self.node.paths.registry.iterdir())
-                    if path.is_socket() and not path.name.startswith(".")
-                ),
-                None,
-            )
+            if not self.is_registered():
+                problem = self.node.kubelet.last_problem() or self.registry.describe()
+                return False
+            try:
+                for version in self.registry.look()[1].dra_versions[:1]:
+                    plugin.unprepare(self.endpoint(), version, [])
+            except CallFailed as error:
+                problem = str(error)
+                return error.answered
+            return True
 
-        return poll(
-            probe,
-            self.descriptor.ready_seconds,
-            "a registration socket in the registry directory",
-            self._sockets,
-        )
+        poll(probe, self.descriptor.ready_seconds, "the driver is registered and answers", lambda: problem)
 
     def check_alive(self) -> None:
         """Raise Failed when the driver has ended."""
@@ -170,126 +145,34 @@ class Bench:
         if gone:
             raise Failed("the node's directories stay", f"removed: {', '.join(gone)}")
 
-    def _sockets(self) -> str:
-        names = sorted(path.name for path in self.node.paths.registry.iterdir())
-        return f"the registry directory holds {', '.join(names) or 'nothing'}"
+    def last_words(self) -> str:
+        """The end of the driver's output, for what was seen."""
+        return f"its last lines are: {self.process.tail(5) or 'nothing'}"
+
+    # Sockets
+
+    def registration_socket(self) -> Path:
+        """The driver's own registration socket, as soon as it exists."""
+        return self.registry.find()[0]
 
     def info(self) -> Info:
         """GetInfo, asked on the driver's registration socket."""
-        socket = self.registration_socket()
-        try:
-            return plugin.get_info(socket)
-        except CallFailed as error:
-            raise Failed("an answer to GetInfo", str(error)) from None
+        return self.registry.find()[1]
 
     def service_socket(self) -> Path:
         """The driver's own service socket, as GetInfo tells it."""
-        return Path(self.info().endpoint or self.registration_socket())
-
-    def wait_answering(self) -> None:
-        """Wait until the driver is registered and answers a call that it must always answer."""
-        problem = ""
-
-        def probe() -> bool:
-            nonlocal problem
-            self.check_alive()
-            if not self.node.kubelet.is_registered(self.descriptor.name):
-                problem = self.node.kubelet.last_problem() or self._sockets()
-                return False
-            try:
-                versions = plugin.get_info(self.registration_socket()).dra_versions
-                plugin.unprepare(self.endpoint(), versions[0], [])
-            except (CallFailed, Failed) as error:
-                problem = str(error)
-                return False
-            return True
-
-        poll(probe, self.descriptor.ready_seconds, "the driver is registered and answers", lambda: problem)
-
-    # Slices
-
-    def delete_slices(self) -> None:
-        """Remove every slice of the driver on this node, behind its back."""
-        for item in self.slices():
-            self.client.delete(RESOURCE_API, "resourceslices", item["metadata"]["name"])
-
-    def slices(self) -> list[dict[str, Any]]:
-        """The driver's slices for this node, as the API server holds them."""
-        selector = f"spec.driver={self.descriptor.name},spec.nodeName={self.node.name}"
-        return self.client.list(RESOURCE_API, "resourceslices", fieldSelector=selector)
-
-    def wait_published(self, timeout: float = PUBLISH_SECONDS) -> list[dict[str, Any]]:
-        """The slices, once every pool is complete and some device is there.
-
-        Raises NotTestable when the driver is known to have no device.
-        """
-
-        def probe() -> list[dict[str, Any]] | None:
-            self.check_alive()
-            slices = self.slices()
-            if complete(slices) and devices(slices):
-                return slices
-            if self.findings.deviceless and self.must_publish:
-                raise Failed(expected, describe_slices(slices))
-            if self.findings.deviceless:
-                raise NotTestable(self.findings.deviceless)
-            return None
-
-        expected = "a complete pool with devices"
-        return poll(probe, timeout, expected, lambda: describe_slices(self.slices()))
-
-    def devices(self, count: int) -> list[Device]:
-        """The first `count` published devices. Raises NotTestable when there are fewer."""
-        try:
-            slices = self.wait_published(min(PUBLISH_SECONDS, self.descriptor.ready_seconds))
-        except Failed:
-            self._note_deviceless()
-            raise
-        found = devices(slices)
-        if len(found) < count:
-            raise NotTestable(f"{count} devices are needed; the driver published {len(found)}")
-        return found[:count]
-
-    def _note_deviceless(self) -> None:
-        """Tell a driver that has nothing to publish, which is legal, from one that fails to publish."""
-        slices = self.slices()
-        tried = self.api_proxy.calls(resource="resourceslices", verbs=_WRITES)
-        if self.process.running and not devices(slices) and (complete(slices) or not tried):
-            seen = describe_slices(slices)
-            self.findings.deviceless = f"a device is needed; the driver published none ({seen})"
-            raise NotTestable(self.findings.deviceless)
-
-    def wait_for_call(self, resource: str, verbs: Sequence[str]) -> None:
-        """Wait until the driver has made such a call to the API server."""
-        try:
-            self.api_proxy.wait_for(
-                lambda call: call.resource == resource and call.verb in verbs,
-                PUBLISH_SECONDS,
-                f"{' or '.join(verbs)} of {resource}",
-                since=self.mark,
-            )
-        except TimeoutError as error:
-            raise Failed(f"a call to {' or '.join(verbs)} {resource}", str(error)) from None
-
-    def foreign_slices(self) -> list[dict[str, Any]]:
-        """The driver's slices for no node, or for one that does not exist."""
-        nodes = {item["metadata"]["name"] for item in self.client.list("v1", "nodes")}
-        everything = self.client.list(
-            RESOURCE_API, "resourceslices", fieldSelector=f"spec.driver={self.descriptor.name}"
-        )
-        return [item for item in everything if item["spec"].get("nodeName") not in nodes]
-
-    # Claims
-
-    def claim(self, *devices: Device, configs: Sequence[Config] = ()) -> Claim:
-        """A claim allocated to the devices, all for the request "gpu"."""
-        return self.claims.create([Allocated(device) for device in devices], configs)
+        path, info = self.registry.find()
+        return Path(info.endpoint or path)
 
     def version(self) -> str:
         """The DRAPlugin version the kubelet would call."""
-        versions = self.info().dra_versions
-        check(bool(versions), "a DRAPlugin version in GetInfo", self.info().supported_versions)
-        return versions[0]
+        return self.versions()[0]
+
+    def versions(self) -> tuple[str, ...]:
+        """The DRAPlugin versions that the driver lists, at least one."""
+        info = self.info()
+        check(bool(info.dra_versions), "a DRAPlugin version in GetInfo", info.supported_versions)
+        return info.dra_versions
 
     def endpoint(self) -> Path:
         """Where the kubelet calls the plugin (through the recording proxy)."""
@@ -298,11 +181,48 @@ class Bench:
         except PluginError as error:
             raise Failed("a registered driver", str(error)) from None
 
+    # Calls to the API server
+
+    def wait_for_call(self, resource: str, verbs: Sequence[str]) -> bool:
+        """Wait until the driver has made such a call to the API server; whether it did."""
+        try:
+            self.api_proxy.wait_for(
+                lambda call: call.resource == resource and call.verb in verbs,
+                PUBLISH_SECONDS,
+                f"{' or '.join(verbs)} of {resource}",
+                since=self.mark,
+            )
+        except TimeoutError:
+            return False
+        return True
+
+    # Claims
+
+    def require(self, capability: str) -> None:
+        """Raise NotTestable when the driver does not declare a capability."""
+        if capability not in self.descriptor.capabilities:
+            raise NotTestable(f'the descriptor does not declare the capability "{capability}"')
+
+    def devices(self, count: int, *, least: int | None = None) -> list[Device]:
+        """The first `count` published devices, or fewer. Raises NotTestable when there are less than `least`."""
+        return self.published.devices(count, count if least is None else least)
+
+    def claim(self, *devices: Device, configs: Sequence[Config] = ()) -> Claim:
+        """A claim allocated to the devices, all for the request "gpu"."""
+        return self.claims.create([Allocated(device) for device in devices], configs)
+
     def call_prepare(self, *claims: Claim, version: str = "") -> dict[str, Prepared]:
         """Prepare as it is answered. Raises CallFailed when the RPC fails as a whole."""
         for claim in claims:
             self._held[claim.uid] = claim
         return plugin.prepare(self.endpoint(), version or self.version(), claims)
+
+    def prepare_all(self, *claims: Claim) -> dict[str, Prepared]:
+        """Prepare several claims with one call, which must be answered."""
+        try:
+            return self.call_prepare(*claims)
+        except CallFailed as error:
+            raise Failed("an answer for every claim of the call", str(error)) from None
 
     def prepare(self, claim: Claim, version: str = "") -> Prepared:
         """Prepare one claim, which must succeed."""
@@ -320,8 +240,7 @@ class Bench:
         try:
             answer = self.call_prepare(claim)
         except CallFailed as error:
-            refused = error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "UNIMPLEMENTED")
-            check(refused, f"an error because {why}", error)
+            check(error.answered, f"an error because {why}", error)
             return str(error)
         entry = answer.get(claim.uid)
         check(
@@ -343,6 +262,19 @@ class Bench:
             check(claim.uid in answer, expected, f"an answer for {', '.join(answer) or 'no claim'}")
             check(not answer[claim.uid], expected, f"error {answer[claim.uid]!r}")
             self._held.pop(claim.uid, None)
+
+    def warm_up(self, *devices: Device) -> None:
+        """Prepare and unprepare once, so that the driver has written what it keeps for good."""
+        claim = self.claim(*devices)
+        self.prepare(claim)
+        self.unprepare(claim)
+
+    def other_namespace(self) -> str:
+        """A second namespace for claims, made at first use."""
+        if self.client.find("v1", "namespaces", OTHER_NAMESPACE) is None:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHER_NAMESPACE}}
+            self.client.create("v1", "namespaces", namespace)
+        return OTHER_NAMESPACE
 
     def allow_admin_access(self) -> None:
         """Label the claims' namespace for admin access."""
@@ -376,11 +308,15 @@ class Bench:
         """What was seen since the test began."""
         return collect(self, self.mark)
 
-    def tidy(self) -> None:
-        """Unprepare and remove what the test left. Raises Failed when the driver does not allow it."""
-        for claim in list(self._held.values()):
-            self.unprepare(claim)
+    def tidy(self) -> bool:
+        """Unprepare and remove what the test left; whether the driver allowed it, so that another can follow."""
+        try:
+            for claim in list(self._held.values()):
+                self.unprepare(claim)
+        except Failed:
+            return False
         self.claims.delete_all()
+        return True
 
     def spoil(self) -> None:
         """The test leaves traces: no other shall use this bench."""

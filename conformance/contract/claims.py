@@ -55,32 +55,43 @@ class Claim:
 
 
 class ClaimFactory:
-    """Makes claims in one namespace through an administrator's client."""
+    """Makes claims through an administrator's client, in one namespace unless told otherwise."""
 
     def __init__(self, client: Client, namespace: str, driver: str, device_class: str) -> None:
         self._client = client
         self._namespace = namespace
         self._driver = driver
         self._class = device_class
-        self._made: list[str] = []
+        self._made: list[Claim] = []
 
     def create(
-        self, results: Sequence[Allocated], configs: Sequence[Config] = (), *, allocate: bool = True
+        self,
+        results: Sequence[Allocated],
+        configs: Sequence[Config] = (),
+        *,
+        allocate: bool = True,
+        namespace: str = "",
+        name: str = "",
     ) -> Claim:
-        """A claim with these results already allocated (or, on request, without an allocation)."""
-        name = f"claim-{next(_SERIAL)}"
+        """A claim with these results already allocated (or, on request, without an allocation).
+
+        An empty name lets the factory choose one.
+        """
+        name = name or f"claim-{next(_SERIAL)}"
+        namespace = namespace or self._namespace
         body: dict[str, Any] = {
             "apiVersion": RESOURCE_API,
             "kind": "ResourceClaim",
             "metadata": {"name": name, "finalizers": [FINALIZER] if allocate else []},
             "spec": {"devices": {"requests": self._requests(results)}},
         }
-        self._made.append(name)
-        stored = self._client.create(RESOURCE_API, "resourceclaims", body, self._namespace)
+        stored = self._client.create(RESOURCE_API, "resourceclaims", body, namespace)
+        claim = Claim(namespace, name, stored["metadata"]["uid"], tuple(results))
+        self._made.append(claim)
         if allocate:
             stored["status"] = self._status(results, configs)
-            stored = self._client.update(RESOURCE_API, "resourceclaims", stored, "status")
-        return Claim(self._namespace, name, stored["metadata"]["uid"], tuple(results))
+            self._client.update(RESOURCE_API, "resourceclaims", stored, "status")
+        return claim
 
     def never_created(self) -> Claim:
         """A claim of which the API server knows nothing."""
@@ -92,13 +103,13 @@ class ClaimFactory:
             RESOURCE_API, "resourceclaims", claim.name, {"metadata": {"finalizers": None}}, claim.namespace
         )
         self._client.delete(RESOURCE_API, "resourceclaims", claim.name, claim.namespace)
-        self._made.remove(claim.name)
+        self._made.remove(claim)
 
     def delete_all(self) -> None:
         """Remove every claim made here."""
-        for name in list(self._made):
-            if self._client.find(RESOURCE_API, "resourceclaims", name, self._namespace) is not None:
-                self.delete(Claim(self._namespace, name, ""))
+        for claim in list(self._made):
+            if self._client.find(RESOURCE_API, "resourceclaims", claim.name, claim.namespace) is not None:
+                self.delete(claim)
         self._made.clear()
 
     def _requests(self, results: Sequence[Allocated]) -> list[dict[str, Any]]:

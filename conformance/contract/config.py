@@ -7,8 +7,8 @@ from typing import Any
 
 from conformance.catalogue import requirement
 from conformance.contract.bench import Bench
-from conformance.contract.cdi import definitions
-from conformance.contract.claims import Allocated, Config
+from conformance.contract.cdi import definitions, edits
+from conformance.contract.claims import Allocated, Config, Device
 from conformance.model import NotTestable, check
 
 _OTHER = "other.drakit.example"
@@ -71,18 +71,16 @@ def _shows(bench: Bench, results: Sequence[Allocated], config: Config) -> bool:
     claim = bench.claims.create(results, [config])
     answer = bench.prepare(claim)
     known = definitions(bench)
-    edits = [
-        str(known[cdi_id].device) for device in answer.devices for cdi_id in device.cdi_ids if cdi_id in known
-    ]
+    found = [edits(known.get(cdi_id)) for device in answer.devices for cdi_id in device.cdi_ids]
     bench.unprepare(claim)
-    return any(bench.descriptor.configs.visible_text in text for text in edits)
+    return any(bench.descriptor.configs.visible_text in text for text in found)
 
 
 @requirement("DRV-CFG-05")
 def other_request(bench: Bench) -> None:
     parameters, text = _visible(bench)
-    first, second = bench.devices(2)
-    own, other = Allocated(first, "first"), Allocated(second, "second", driver=_OTHER)
+    (device,) = bench.devices(1)
+    own, other = Allocated(device, "first"), Allocated(Device("elsewhere", "nic-0"), "second", driver=_OTHER)
     check(
         _shows(bench, [own, other], Config(parameters)),
         f"{text} in the CDI edits with a configuration for all",

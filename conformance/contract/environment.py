@@ -11,13 +11,12 @@ from types import TracebackType
 from clusters.descriptor import Descriptor
 from clusters.interface import Cluster
 from clusters.process import StartError
-from conformance.contract.bench import Bench, Findings
+from conformance.contract.bench import Bench
+from conformance.contract.findings import Findings
 from conformance.model import Failed, InputError, Isolation, NotTestable, Requirement
 
 GATE = "DRV-REG-01"
 """The requirement without which no other can be tested."""
-PUBLISHES = "DRV-SLC-01"
-"""The requirement that says a driver publishes devices; others are not testable without any."""
 _CLOSE_SECONDS = 10.0
 SHARED_DRIVERS = 3
 """Starting a driver costs more than most tests: few are shared by many."""
@@ -70,7 +69,6 @@ class ContractEnvironment:
             self._require_registration()
         bench = self._new() if requirement.isolation is Isolation.EXCLUSIVE else self._shared()
         bench.begin()
-        bench.must_publish = requirement.id == PUBLISHES
         healthy = False
         try:
             if bench.shared and needs_registration:

@@ -16,25 +16,31 @@ if TYPE_CHECKING:
 
 _CALLS = 40
 _CALL_CHARACTERS = 2000
-_FILE_BYTES = 4000
+_FILE_CHARACTERS = 4000
 
 
 def collect(bench: Bench, since: float) -> tuple[Evidence, ...]:
-    """Everything seen on this bench since a monotonic time; what cannot be had any more is left out."""
+    """Everything seen on this bench since a monotonic time; what cannot be had any more is left out.
+
+    Credentials go before anything is cut, since half a token would not be recognised.
+    """
     items: list[Evidence] = []
-    plugin_calls = [str(call)[:_CALL_CHARACTERS] for call in bench.plugin_proxy.calls(since=since)[-_CALLS:]]
+    redact = bench.node.redact
+    plugin_calls = [
+        redact(str(call))[:_CALL_CHARACTERS] for call in bench.plugin_proxy.calls(since=since)[-_CALLS:]
+    ]
     if plugin_calls:
         items.append(Evidence("call", "calls on the driver's sockets", "\n".join(plugin_calls)))
     api_calls = [str(call) for call in bench.api_proxy.calls(since=since)[-_CALLS:]]
     if api_calls:
         items.append(Evidence("call", "the driver's calls to the API server", "\n".join(api_calls)))
     with contextlib.suppress(ClientError):
-        if slices := bench.slices():
+        if slices := bench.published.slices():
             text = yaml.safe_dump_all(slices, sort_keys=False, allow_unicode=True)
             items.append(Evidence("object", "its ResourceSlices", text))
     with contextlib.suppress(OSError):
         for name, content in bench.cdi_files().items():
-            text = content[:_FILE_BYTES].decode(errors="replace")
+            text = redact(content.decode(errors="replace"))[:_FILE_CHARACTERS]
             items.append(Evidence("file", f"CDI directory: {name}", text))
     if bench.driver is not None:
         state = "running" if bench.driver.running else f"ended with {exit_text(bench.driver.exit_code)}"

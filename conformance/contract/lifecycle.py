@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from conformance.catalogue import requirement
-from conformance.contract.bench import Bench, poll
+from conformance.contract.bench import Bench
 from conformance.contract.pools import describe_slices
+from conformance.contract.waiting import poll
+from conformance.contract.words import news
 from conformance.model import check
 
 
 def _stopped(bench: Bench) -> int | None:
     bench.spoil()
     bench.start()
-    bench.wait_published()
+    bench.published.wait()
     return bench.process.stop()
 
 
@@ -29,7 +31,7 @@ def ends_in_time(bench: Bench) -> None:
 @requirement("DRV-LIFE-02")
 def socket_removed(bench: Bench) -> None:
     _stopped(bench)
-    left = [path.name for path in bench.node.paths.registry.iterdir() if path.is_socket()]
+    left = [path.name for path in bench.registry.sockets()]
     check(not left, "no registration socket after a clean stop", ", ".join(left))
 
 
@@ -37,9 +39,9 @@ def socket_removed(bench: Bench) -> None:
 def slices_stay(bench: Bench) -> None:
     bench.spoil()
     bench.start()
-    before = bench.wait_published()
+    before = bench.published.wait()
     bench.process.stop()
-    after = bench.slices()
+    after = bench.published.slices()
     names = {item["metadata"]["name"] for item in before} - {item["metadata"]["name"] for item in after}
     check(not names, f"the slices as before: {describe_slices(before)}", describe_slices(after))
 
@@ -52,14 +54,20 @@ def exit_code(bench: Bench) -> None:
 
 @requirement("DRV-LIFE-05")
 def unreadable_kubeconfig(bench: Bench) -> None:
+    bench.start()
+    bench.process.stop()
+    usual = bench.process.output()
     kubeconfig = bench.node.kubeconfig(bench.descriptor)
     kubeconfig.write_text("this is no kubeconfig: [", encoding="utf-8")
     bench.start(wait=False)
     poll(
-        lambda: not bench.process.running or kubeconfig.name in bench.process.output(),
+        lambda: (
+            not bench.process.running
+            or any(kubeconfig.name in line for line in news(usual, bench.process.output()))
+        ),
         10.0,
-        "an end with an error, or the file's name in the driver's output",
-        lambda: f"it runs on; its last lines are: {bench.process.tail(5) or 'nothing'}",
+        "an end with an error, or a line about the file in the driver's output",
+        lambda: f"it runs on; {bench.last_words()}",
     )
     if not bench.process.running:
         check(bench.process.exit_code != 0, "an exit code other than 0", bench.process.exit_code)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -35,7 +36,7 @@ class Info:
 
 @dataclass(frozen=True, order=True)
 class PreparedDevice:
-    """One device of an answer to Prepare."""
+    """One device of an answer to Prepare; request names and CDI ids in canonical order."""
 
     pool: str
     device: str
@@ -65,6 +66,11 @@ class CallFailed(Exception):  # noqa: N818 - an answer of the driver, not a faul
         super().__init__(f"{method} failed: {code} {details}".rstrip())
         self.code = code
         self.details = details
+
+    @property
+    def answered(self) -> bool:
+        """Whether the driver itself answered, with an error, and serves the method."""
+        return self.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "UNIMPLEMENTED")
 
 
 @contextlib.contextmanager
@@ -103,7 +109,7 @@ def prepare(
                         device.pool_name,
                         device.device_name,
                         tuple(sorted(device.request_names)),
-                        tuple(device.cdi_device_ids),
+                        tuple(sorted(device.cdi_device_ids)),
                     )
                     for device in entry.devices
                 )
@@ -129,11 +135,11 @@ def _claims(claims: Sequence[Claim]) -> dict[str, object]:
     }
 
 
-def _call(channel: grpc.Channel, service: str, method: str, fields: dict[str, object], timeout: float):  # type: ignore[no-untyped-def]
+def _call(channel: grpc.Channel, service: str, method: str, fields: dict[str, object], timeout: float) -> Any:
     full = services.full_method(service, method)
     types = message_types(full)
     assert types is not None, full  # noqa: S101 - the services called here are all known
-    call = channel.unary_unary(
+    call: Any = channel.unary_unary(
         full,
         request_serializer=lambda message: message.SerializeToString(),
         response_deserializer=types.response.FromString,

@@ -6,40 +6,35 @@ import concurrent.futures
 
 from conformance.catalogue import requirement
 from conformance.contract.bench import Bench
+from conformance.contract.cdi import check_no_new_files, check_same_files
 from conformance.contract.claims import Allocated, Claim, Device
-from conformance.contract.plugin import CallFailed, Prepared
+from conformance.contract.plugin import Prepared
 from conformance.model import Failed, NotTestable, check
 
 _REPEATS = 3
 _PARALLEL = 8
 _OTHER = "other.drakit.example"
+_ELSEWHERE = Device("elsewhere", "nic-0")
 
 
 def _same(first: Prepared, second: Prepared, what: str) -> None:
     check(first == second, f"{what} answers {first}", second)
 
 
-def _two(bench: Bench, *claims: Claim) -> dict[str, Prepared]:
-    try:
-        return bench.call_prepare(*claims)
-    except CallFailed as error:
-        raise Failed("an answer for every claim of the call", str(error)) from None
-
-
 @requirement("DRV-PREP-01")
 def every_device(bench: Bench) -> None:
-    devices = bench.devices(2)
-    claim = bench.claims.create([Allocated(devices[0], "first"), Allocated(devices[1], "second")])
-    answer = bench.prepare(claim)
-    wanted = {(devices[0].pool, devices[0].name, ("first",)), (devices[1].pool, devices[1].name, ("second",))}
-    # An entry without request names belongs to every request, so it answers for the device just as well.
-    seen = {
-        (entry.pool, entry.device, entry.requests or request)
-        for entry in answer.devices
-        for _, name, request in wanted
-        if name == entry.device
-    }
-    expected = " and ".join(f"{pool}/{name} for {request[0]}" for pool, name, request in sorted(wanted))
+    devices = bench.devices(2, least=1)
+    results = [Allocated(device, f"request-{index}") for index, device in enumerate(devices)]
+    answer = bench.prepare(bench.claims.create(results))
+    wanted = {result.device: result.request for result in results}
+    seen: dict[Device, str] = {}
+    for entry in answer.devices:
+        device = Device(entry.pool, entry.device)
+        # An entry without request names belongs to every request, so it answers for the device just as well.
+        seen[device] = ", ".join(entry.requests) or wanted.get(device, "")
+    expected = " and ".join(
+        f"{device.pool}/{device.name} for {request}" for device, request in wanted.items()
+    )
     check(seen == wanted and len(answer.devices) == len(wanted), expected, answer)
 
 
@@ -47,6 +42,7 @@ def every_device(bench: Bench) -> None:
 def base_request_names(bench: Bench) -> None:
     (device,) = bench.devices(1)
     answer = bench.prepare(bench.claims.create([Allocated(device, "gpu/large")]))
+    check(bool(answer.devices), f"{device.pool}/{device.name} for gpu", answer)
     for entry in answer.devices:
         check(entry.requests in ((), ("gpu",)), "request name gpu for the result gpu/large", answer)
 
@@ -55,8 +51,10 @@ def base_request_names(bench: Bench) -> None:
 def repeated(bench: Bench) -> None:
     claim = bench.claim(*bench.devices(1))
     first = bench.prepare(claim)
+    files = bench.cdi_files()
     for _ in range(_REPEATS - 1):
         _same(first, bench.prepare(claim), "Prepare repeated")
+    check_no_new_files(bench, files)
 
 
 @requirement("DRV-PREP-04")
@@ -102,7 +100,7 @@ def other_drivers_results(bench: Bench) -> None:
     (device,) = bench.devices(1)
     claim = bench.claims.create(
         [
-            Allocated(Device("elsewhere", "nic-0"), "nic", driver=_OTHER),
+            Allocated(_ELSEWHERE, "nic", driver=_OTHER),
             Allocated(device),
             # A device of the same pool and name, but of another driver.
             Allocated(device, "twin", driver=_OTHER),
@@ -116,7 +114,7 @@ def other_drivers_results(bench: Bench) -> None:
 
 @requirement("DRV-PREP-10")
 def no_own_result(bench: Bench) -> None:
-    claim = bench.claims.create([Allocated(Device("elsewhere", "nic-0"), "nic", driver=_OTHER)])
+    claim = bench.claims.create([Allocated(_ELSEWHERE, "nic", driver=_OTHER)])
     answer = bench.prepare(claim)
     check(not answer.devices, "no devices", answer)
 
@@ -128,34 +126,29 @@ def held_device(bench: Bench) -> None:
     answer = bench.prepare(holder)
     before = bench.cdi_files()
     bench.refuse(bench.claim(device), f"claim {holder.name} holds {device.pool}/{device.name}")
-    check(
-        bench.cdi_files() == before, "the CDI files of the holder as before", "the CDI directory has changed"
-    )
+    check_same_files(bench, before)
     _same(answer, bench.prepare(holder), "Prepare of the holder")
 
 
 @requirement("DRV-PREP-12")
 def refusal_is_per_claim(bench: Bench) -> None:
-    held, free = bench.devices(2)
-    bench.prepare(bench.claim(held))
-    refused, served = bench.claim(held), bench.claim(free)
-    answer = _two(bench, refused, served)
+    (device,) = bench.devices(1)
+    refused, served = bench.claim(Device(device.pool, "no-such-device")), bench.claim(device)
+    answer = bench.prepare_all(refused, served)
     check(
         served.uid in answer and not answer[served.uid].error,
         f"claim {served.name} is prepared",
         answer.get(served.uid, "no entry"),
     )
-    check(
-        refused.uid in answer and bool(answer[refused.uid].error),
-        f"an error in the entry of claim {refused.name}",
-        answer.get(refused.uid, "no entry"),
-    )
+    check(refused.uid in answer, f"an entry for claim {refused.name}", "no entry")
+    if not answer[refused.uid].error:
+        raise NotTestable("the driver refuses no claim here, see DRV-PREP-16")
 
 
 @requirement("DRV-PREP-13")
 def an_entry_per_claim(bench: Bench) -> None:
     claims = [bench.claim(device) for device in bench.devices(2)]
-    answer = _two(bench, *claims)
+    answer = bench.prepare_all(*claims)
     wanted = sorted(claim.uid for claim in claims)
     check(
         sorted(answer) == wanted,
@@ -168,14 +161,14 @@ def an_entry_per_claim(bench: Bench) -> None:
 def half_way_failure(bench: Bench) -> None:
     bench.start()
     first, second = bench.devices(2)
-    before = set(bench.cdi_files())
+    bench.warm_up(first, second)
+    before = bench.cdi_files()
     bench.hook("failDevice", second)
     claim = bench.claim(first, second)
     bench.refuse(claim, f"{second.name} cannot be configured")
-    leftover = set(bench.cdi_files()) - before
-    check(not leftover, "no CDI file after a failed prepare", ", ".join(sorted(leftover)))
     bench.hook("healDevice", second)
     bench.unprepare(claim)
+    check_no_new_files(bench, before)
     for device in (first, second):
         bench.prepare(bench.claim(device))
 
@@ -186,12 +179,12 @@ def before_publishing(bench: Bench) -> None:
     bench.start()
     (device,) = bench.devices(1)
     bench.process.stop()
-    bench.delete_slices()
+    bench.published.delete()
     with bench.api_proxy.fault(resource="resourceslices", verbs=("create", "update", "patch"), status=503):
         bench.start(wait=False)
         bench.wait_answering()
         bench.prepare(bench.claim(device))
-        check(not bench.slices(), "no slice while writes are refused", "a slice")
+        check(not bench.published.slices(), "no slice while writes are refused", "a slice")
 
 
 @requirement("DRV-PREP-16")
@@ -203,7 +196,47 @@ def unknown_device(bench: Bench) -> None:
 @requirement("DRV-PREP-17")
 def admin_access(bench: Bench) -> None:
     (device,) = bench.devices(1)
-    bench.prepare(bench.claim(device))
+    holder = bench.claim(device)
+    answer = bench.prepare(holder)
+    guarded = not _serves(bench, device)
+    before = bench.cdi_files()
     bench.allow_admin_access()
-    bench.prepare(bench.claims.create([Allocated(device, admin_access=True)]))
-    bench.refuse(bench.claim(device), "the device is still held")
+    admin = bench.claims.create([Allocated(device, admin_access=True)])
+    bench.prepare(admin)
+    bench.unprepare(admin)
+    check_same_files(bench, before)
+    _same(answer, bench.prepare(holder), "Prepare of the holder")
+    # Whether a held device is refused to others at all is DRV-PREP-11's question.
+    check(
+        not (guarded and _serves(bench, device)),
+        f"{device.pool}/{device.name} still held",
+        "another claim got it",
+    )
+
+
+def _serves(bench: Bench, device: Device) -> bool:
+    """Whether one more claim for the device is prepared; it is unprepared then."""
+    claim = bench.claim(device)
+    try:
+        bench.prepare(claim)
+    except Failed:
+        return False
+    bench.unprepare(claim)
+    return True
+
+
+@requirement("DRV-PREP-18")
+def other_namespace(bench: Bench) -> None:
+    device, other = bench.devices(2)
+    near = bench.claim(device)
+    far = bench.claims.create([Allocated(other)], namespace=bench.other_namespace(), name=near.name)
+    answer = bench.prepare_all(near, far)
+    for claim in (near, far):
+        wanted = [(result.device.pool, result.device.name) for result in claim.results]
+        entry = answer.get(claim.uid, Prepared(error="no entry"))
+        check(
+            [(item.pool, item.device) for item in entry.devices] == wanted,
+            f"{wanted[0][0]}/{wanted[0][1]} for claim {claim.name} in {claim.namespace}",
+            entry,
+        )
+    bench.unprepare(near, far)

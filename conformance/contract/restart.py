@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from conformance.catalogue import requirement
-from conformance.contract.bench import Bench, poll
-from conformance.contract.cdi import resolvable
-from conformance.model import NotTestable, check
+from conformance.contract.bench import Bench
+from conformance.contract.cdi import check_no_new_files, resolvable
+from conformance.contract.claims import Device
+from conformance.contract.plugin import Prepared
+from conformance.contract.waiting import poll
+from conformance.contract.words import news
+from conformance.model import Failed, NotTestable, check
 
-
-def _restart(bench: Bench) -> None:
-    bench.process.stop()
-    bench.start(wait=False)
-    bench.wait_answering()
+_RESTORE_SECONDS = 5.0
+_WORDS_SECONDS = 5.0
 
 
 def _state_files(bench: Bench) -> list[Path]:
@@ -28,19 +30,20 @@ def _state_files(bench: Bench) -> list[Path]:
 @requirement("DRV-RST-01")
 def unprepare_after_restart(bench: Bench) -> None:
     bench.start()
-    before = set(bench.cdi_files())
     (device,) = bench.devices(1)
+    bench.warm_up(device)
+    before = bench.cdi_files()
     claim = bench.claim(device)
     bench.prepare(claim)
-    _restart(bench)
+    bench.restart()
     bench.unprepare(claim)
-    leftover = set(bench.cdi_files()) - before
-    check(not leftover, "the CDI directory as before the claim", f"new files {', '.join(sorted(leftover))}")
+    check_no_new_files(bench, before)
     bench.prepare(bench.claim(device))
 
 
 @requirement("DRV-RST-02")
 def still_held_after_sigkill(bench: Bench) -> None:
+    bench.require("whole-devices")
     bench.start()
     (device,) = bench.devices(1)
     holder = bench.claim(device)
@@ -57,18 +60,20 @@ def still_held_after_sigkill(bench: Bench) -> None:
 @requirement("DRV-RST-03")
 def same_answer_after_restart(bench: Bench) -> None:
     bench.start()
-    claim = bench.claim(*bench.devices(2))
+    claim = bench.claim(*bench.devices(2, least=1))
     first = bench.prepare(claim)
-    _restart(bench)
+    bench.restart()
     again = bench.prepare(claim)
     check(first == again, f"Prepare after a restart answers {first}", again)
-    resolvable(bench, again)
 
 
-def _empty_cdi(bench: Bench) -> None:
+def _restart_with_empty_cdi(bench: Bench) -> None:
+    bench.process.stop()
     for path in bench.node.paths.cdi.iterdir():
         if path.is_file():
             path.unlink()
+    bench.start(wait=False)
+    bench.wait_answering()
 
 
 @requirement("DRV-RST-04")
@@ -76,10 +81,8 @@ def cdi_emptied_then_prepare(bench: Bench) -> None:
     bench.start()
     claim = bench.claim(*bench.devices(1))
     first = bench.prepare(claim)
-    bench.process.stop()
-    _empty_cdi(bench)
-    bench.start(wait=False)
-    bench.wait_answering()
+    resolvable(bench, first)
+    _restart_with_empty_cdi(bench)
     again = bench.prepare(claim)
     check(first == again, f"Prepare after a restart answers {first}", again)
     resolvable(bench, again)
@@ -90,55 +93,69 @@ def cdi_emptied_then_start(bench: Bench) -> None:
     bench.start()
     claim = bench.claim(*bench.devices(1))
     answer = bench.prepare(claim)
-    bench.process.stop()
-    _empty_cdi(bench)
-    bench.start(wait=False)
-    bench.wait_answering()
     resolvable(bench, answer)
+    _restart_with_empty_cdi(bench)
+    poll(lambda: _is_resolvable(bench, answer), _RESTORE_SECONDS, f"definitions for {answer}")
 
 
-def _damage(bench: Bench, damaged: dict[Path, bytes]) -> None:
-    """Prepare, stop, damage the state, start: the driver must come up and serve a device that nobody held."""
-    for path, content in damaged.items():
+def _is_resolvable(bench: Bench, answer: Prepared) -> bool:
+    try:
+        resolvable(bench, answer)
+    except Failed:
+        return False
+    return True
+
+
+def _prepare_and_stop(bench: Bench) -> tuple[Device, dict[Path, bytes]]:
+    """Prepare a claim, restart, stop: a device that nobody held, and the state files."""
+    bench.spoil()
+    bench.start()
+    held, free = bench.devices(2)
+    bench.prepare(bench.claim(held))
+    bench.restart()
+    bench.process.stop()
+    paths = [path for path in sorted(bench.node.paths.plugins.rglob("*")) if path.is_file()]
+    files = {path: content for path in paths if (content := path.read_bytes())}
+    if not files:
+        raise NotTestable("the driver keeps no file in its plugin directory")
+    return free, files
+
+
+def _start_with(bench: Bench, files: Mapping[Path, bytes], device: Device) -> None:
+    """Start with these state files: the driver must come up and serve the device."""
+    for path, content in files.items():
         path.write_bytes(content)
     bench.start(wait=False)
     bench.wait_answering()
+    bench.warm_up(device)
 
 
 @requirement("DRV-RST-06")
 def damaged_state(bench: Bench) -> None:
-    bench.spoil()
-    bench.start()
-    held, free = bench.devices(2)
-    bench.prepare(bench.claim(held))
+    free, files = _prepare_and_stop(bench)
+    usual = bench.process.output()
+    # One wrong byte may pass for good where there is no checksum; half of a file cannot.
+    _start_with(bench, {path: _flipped(content) for path, content in files.items()}, free)
     bench.process.stop()
-    before = len(bench.process.output())
-    files = _state_files(bench)
-    damaged = {}
-    for path in files:
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 0x15
-        damaged[path] = bytes(content)
-    _damage(bench, damaged)
-    bench.prepare(bench.claim(free))
+    _start_with(bench, {path: content[: len(content) // 2] for path, content in files.items()}, free)
     names = [path.name for path in files]
     poll(
-        lambda: any(name in bench.process.output()[before:] for name in names),
-        5.0,
-        f"the name of a damaged file ({', '.join(names)}) in the driver's output",
-        lambda: f"its last lines are: {bench.process.tail(5)}",
+        lambda: any(name in line for line in news(usual, bench.process.output()) for name in names),
+        _WORDS_SECONDS,
+        f"a line about a damaged file ({', '.join(names)}) in the driver's output",
+        bench.last_words,
     )
+
+
+def _flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 0x15]) + content[middle + 1 :]
 
 
 @requirement("DRV-RST-07")
 def empty_state(bench: Bench) -> None:
-    bench.spoil()
-    bench.start()
-    held, free = bench.devices(2)
-    bench.prepare(bench.claim(held))
-    bench.process.stop()
-    _damage(bench, dict.fromkeys(_state_files(bench), b""))
-    bench.prepare(bench.claim(free))
+    free, files = _prepare_and_stop(bench)
+    _start_with(bench, dict.fromkeys(files, b""), free)
 
 
 @requirement("DRV-RST-08")

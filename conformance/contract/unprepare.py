@@ -35,9 +35,7 @@ def claim_gone(bench: Bench) -> None:
 def device_serves_again(bench: Bench) -> None:
     (device,) = bench.devices(1)
     for _ in range(_ROUNDS):
-        claim = bench.claim(device)
-        bench.prepare(claim)
-        bench.unprepare(claim)
+        bench.warm_up(device)
 
 
 @requirement("DRV-UNP-05")

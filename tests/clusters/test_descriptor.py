@@ -36,7 +36,7 @@ def test_a_minimal_descriptor_gets_defaults(tmp_path: Path) -> None:
         ("run", "{node}"),
         signal.SIGTERM,
     )
-    assert (found.ready_seconds, found.stop_seconds, found.slice_repair_seconds) == (30.0, 10.0, 35.0)
+    assert (found.ready_seconds, found.stop_seconds, found.slice_repair_seconds) == (30.0, 10.0, 90.0)
 
 
 def test_placeholders_are_replaced_and_foreign_braces_kept(tmp_path: Path) -> None:
