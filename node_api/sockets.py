@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import socket
@@ -26,6 +27,9 @@ MAX_PATH_BYTES = 107
 
 AUTHORITY = "localhost"
 """`:authority` that the kubelet sends; gRPC's default, the escaped path, is refused by strict servers."""
+
+
+_RANDOM_DIGITS = 3
 
 
 class SocketPathError(ValueError):
@@ -129,11 +133,19 @@ class ServedSocket:
         self._identity = identity
         self._lock = threading.Lock()
 
+    @property
+    def present(self) -> bool:
+        """Whether the socket of this server is still at its path, for new clients to find."""
+        try:
+            found = os.lstat(self.path)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
     def unlink(self) -> None:
         """Remove the socket file if it is still the one of this server; calls go on being answered."""
         with self._lock, contextlib.suppress(FileNotFoundError):
-            found = os.lstat(self.path)
-            if (found.st_dev, found.st_ino) == self._identity:
+            if self.present:
                 Path(self.path).unlink()
 
     def close(self, grace: float | None = None) -> None:
@@ -150,6 +162,11 @@ class ServedSocket:
     ) -> None:
         """Close without grace."""
         self.close()
+
+
+def _hidden_prefix(path: str) -> str:
+    """How the hidden name begins that a server for this path binds; short, as the whole path must fit."""
+    return "." + hashlib.sha256(os.fsencode(os.path.basename(path))).hexdigest()[:3]  # noqa: PTH119 - bytes of the name
 
 
 def serve(
@@ -174,10 +191,14 @@ def serve(
     """
     text = check_socket_path(path)
     directory, _ = os.path.split(text)
-    hidden = check_socket_path(Path(directory, f".{secrets.token_hex(3)}"))
-    if directory:
-        Path(directory).mkdir(mode=directory_mode, parents=True, exist_ok=True)
+    prefix = _hidden_prefix(text)
+    hidden = check_socket_path(Path(directory, f"{prefix}{secrets.token_hex(2)[:_RANDOM_DIGITS]}"))
+    Path(directory).mkdir(mode=directory_mode, parents=True, exist_ok=True)
     remove_stale(text)
+    for left in Path(directory).glob(f"{prefix}{'[0-9a-f]' * _RANDOM_DIGITS}"):
+        # A process was killed between binding and renaming.
+        if is_stale(left):
+            left.unlink(missing_ok=True)
     try:
         # gRPC reports a failed bind as RuntimeError without a cause.
         server.add_insecure_port(_target(hidden))

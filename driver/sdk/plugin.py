@@ -19,6 +19,7 @@ from driver.sdk.cdi import CdiFiles
 from driver.sdk.checkpoint import Checkpoint
 from driver.sdk.errors import HardwareError, SettingsError
 from driver.sdk.inventory import Inventory
+from driver.sdk.listening import Listening
 from driver.sdk.preparer import Preparer
 from driver.sdk.profile import HardwareDevice, Profile
 from driver.sdk.publisher import CONDITION, Publisher
@@ -26,7 +27,6 @@ from driver.sdk.readiness import Readiness
 from driver.sdk.reconciler import Reconciler
 from driver.sdk.recovery import recover
 from driver.sdk.services import plugin_server, registration_server
-from node_api.sockets import ServedSocket, serve
 
 SERVICE_SOCKET: Final = "dra.sock"
 CHECKPOINT: Final = "checkpoint.json"
@@ -78,10 +78,10 @@ class Plugin:
         self._profile = profile
         self._stop = threading.Event()
         self._publisher: Publisher | None = None
-        self._sockets: list[ServedSocket] = []
         self._readiness = Readiness(
             {"registered": "no kubelet has registered the driver yet", CONDITION: "no slice was accepted yet"}
         )
+        self._listening = Listening(self._readiness)
         self._connection = Connection()
         _lock_directory(settings.plugin_dir)
         self._checkpoint = Checkpoint.load(settings.plugin_dir / CHECKPOINT)
@@ -122,13 +122,16 @@ class Plugin:
             self.stop()
             raise
         self._thread("connect", self._connect)
+        self._thread("sockets", lambda: self._listening.run(self._stop, self.settings.rescan_interval))
 
     def _listen(self) -> None:
         endpoint = self.settings.service_socket
         # The kubelet may call as soon as it has read the registration.
-        self._sockets.append(serve(plugin_server(self._preparer, self._readiness), endpoint))
-        registration = registration_server(self.settings.name, str(endpoint), self._readiness)
-        self._sockets.append(serve(registration, self.settings.registration_socket))
+        self._listening.open(endpoint, lambda: plugin_server(self._preparer, self._readiness))
+        self._listening.open(
+            self.settings.registration_socket,
+            lambda: registration_server(self.settings.name, str(endpoint), self._readiness),
+        )
         log.info("listening", driver=self.settings.name, node=self.settings.node, endpoint=endpoint)
 
     def end(self) -> None:
@@ -144,8 +147,7 @@ class Plugin:
         self._stop.set()
         if self._publisher is not None:
             self._publisher.stop()
-        for socket in reversed(self._sockets):
-            socket.close(_STOP_SECONDS)
+        self._listening.close(_STOP_SECONDS)
         log.info("stopped", driver=self.settings.name)
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:

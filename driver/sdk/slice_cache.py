@@ -48,11 +48,21 @@ class SliceCache:
             return list(self._items.values())
 
     def relist(self) -> str:
-        """Read everything anew; returns the resourceVersion. ApiFailure if the list cannot be read."""
+        """Read everything anew; returns the resourceVersion. ApiFailure if the list cannot be read.
+
+        What another thread has written or deleted meanwhile, after the list was made, stays as it is.
+        """
+        with self._lock:
+            before = dict(self._deleted)
         items, version = self._api.list_slices(self._selector)
         with self._lock:
-            self._items = {item["metadata"]["name"]: item for item in items}
-            self._deleted.clear()
+            found = {item["metadata"]["name"]: item for item in items}
+            self._deleted = {name: uid for name, uid in self._deleted.items() if before.get(name) != uid}
+            for name, uid in self._deleted.items():
+                if name in found and found[name]["metadata"]["uid"] == uid:
+                    del found[name]
+            later = {name: item for name, item in self._items.items() if _version(item) > int(version or 0)}
+            self._items = {**found, **later}
         self.filled.set()
         return version
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -230,6 +231,27 @@ def test_a_call_that_hangs_in_the_hardware_does_not_keep_the_process_nor_free_it
     world.process = None
     world.start()
     assert world.prepare(claim)[claim["metadata"]["uid"]].error == ""
+
+
+def test_sockets_that_somebody_removes_are_made_anew(world: World) -> None:
+    world.start("--rescan-interval", "0.2")
+    claim = world.claim("a", "gpu-0")
+    world.prepare(claim)
+    for directory in (world.registry, world.plugin / "dra.sock"):
+        if directory.is_dir():
+            shutil.rmtree(directory)
+            wait_until(lambda: "make it again" in world.not_ready(), 10, "the loss to be told")
+            directory.mkdir()
+        else:
+            directory.unlink()
+        wait_until(lambda: world.listening() and (world.plugin / "dra.sock").exists(), 10, "the socket")
+        assert world.get_info() == world.info
+        assert world.prepare(claim)[claim["metadata"]["uid"]].error == ""
+    world.notify()
+    world.wait_published()
+    wait_until(lambda: not world.not_ready(), 10, "ready")
+    assert world.stop() == 0
+    assert list(world.registry.iterdir()) == []
 
 
 def test_signals_in_any_number_end_the_driver_once(world: World) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driver.sdk.slice_cache import Slice, SliceCache
 from driver.sdk.slices import Accepted, Plan, Pool, canonical, generate_name, plan, split
 
 POOL = Pool("gpu.example.com", "node-1", "uid-1", "node-1")
@@ -232,3 +234,27 @@ def test_every_plan_converges_also_after_an_interruption(steps: list[tuple[int, 
 )
 def test_the_canonical_form_is_its_own(value: Any) -> None:
     assert canonical(canonical(value)) == canonical(value)
+
+
+def test_a_list_does_not_undo_what_was_written_while_it_was_read() -> None:
+    def stored(name: str, version: int) -> Slice:
+        return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}, "spec": {}}
+
+    class Api:
+        def list_slices(self, selector: str) -> tuple[list[Slice], str]:
+            # Made at version 10; before the answer is read, the publisher creates, updates and deletes.
+            made = [stored("updated", 5), stored("deleted", 6), stored("kept", 7)]
+            cache.put(stored("created", 11))
+            cache.put(stored("updated", 12))
+            cache.drop(stored("deleted", 6))
+            return made, "10"
+
+        def watch_slices(self, selector: str, version: str) -> Iterator[tuple[str, Slice]]:
+            raise NotImplementedError
+
+    cache = SliceCache(Api(), "", lambda: None)
+    cache.put(stored("gone", 4))
+    cache.put(stored("deleted", 6))
+    assert cache.relist() == "10"
+    versions = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in cache.items()}
+    assert versions == {"created": "11", "updated": "12", "kept": "7"}

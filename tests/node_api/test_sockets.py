@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent import futures
@@ -89,6 +92,39 @@ def test_a_stale_socket_is_replaced(directory: Path) -> None:
         assert not sockets.is_stale(path)
         assert ask(path) == "a"
     assert not path.exists()
+
+
+@pytest.mark.parametrize("killed_before", ["Path.chmod", "Path.rename"])
+def test_what_a_process_leaves_that_is_killed_while_it_starts_goes_at_the_next_start(
+    directory: Path, killed_before: str
+) -> None:
+    child = f"""if True:
+        import os, signal, sys
+        from concurrent.futures import ThreadPoolExecutor
+        from pathlib import Path
+        import grpc
+        from node_api import sockets
+        {killed_before} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        sockets.serve(grpc.server(ThreadPoolExecutor(1)), sys.argv[1])
+    """
+    path, other = directory / "s", directory / ".other"
+    leave_stale(other)
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", child, path], check=False)
+        assert done.returncode == -signal.SIGKILL
+    assert len(list(directory.iterdir())) == 2, "the first one has gone"
+    with sockets.serve(server(), path):
+        assert ask(path) == "a"
+        assert sorted(directory.iterdir()) == [other, path]
+
+
+def test_the_socket_of_a_server_is_present_until_somebody_removes_it(directory: Path) -> None:
+    with sockets.serve(server(), directory / "s") as served:
+        assert served.present
+        (directory / "s").unlink()
+        assert not served.present
+        leave_stale(directory / "s")
+        assert not served.present
 
 
 def test_a_live_socket_is_not_taken_over(directory: Path) -> None:
