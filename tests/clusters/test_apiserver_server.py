@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import tempfile
@@ -48,6 +49,24 @@ def test_stop_ends_open_watches_cleanly() -> None:
         assert time.monotonic() - began < 2
     assert received == [b""], "the stream ends with its last chunk, not with a broken connection"
     http.close()
+
+
+def test_stop_does_not_wait_for_requests_that_hang() -> None:
+    server = serve()
+    context = ssl.create_default_context(cadata=server.ca_pem.decode())
+    port = int(server.url.rpartition(":")[2])
+    head = f"Host: x\r\nAuthorization: Bearer {ADMIN}\r\n"
+    half_a_body = f"POST {CONFIG_MAPS} HTTP/1.1\r\n{head}Content-Length: 9\r\n\r\n{{"
+    future = f"GET {CONFIG_MAPS}?resourceVersion=99999 HTTP/1.1\r\n{head}\r\n"
+    silent = socket.create_connection(("127.0.0.1", port))
+    with silent, contextlib.ExitStack() as stack:
+        for text in (half_a_body, future, "GET /api", ""):
+            plain = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            secure = stack.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+            secure.sendall(text.encode())
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < 2
 
 
 def test_restart_keeps_objects_address_and_certificate() -> None:

@@ -46,7 +46,8 @@ from clusters.tls import Certificates
 _LOG: Final = logging.getLogger(__name__)
 _COMPRESS_FROM: Final = 128 * 1024
 _PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
-_STOP_SECONDS: Final = 2.0
+# Requests that wait for their body or for a later revision are cut off; all others end at once.
+_STOP_SECONDS: Final = 0.5
 _KEEP_ALIVE: Final = 3600.0
 _NO_BODY: Final = ("GET", "HEAD")
 
@@ -202,9 +203,9 @@ class ApiServer:
         if not info.is_resource:
             return self._plain(call, headers)
         api = self._api
-        if (info.prefix == "api") != (not info.group) or info.version not in api.resources.groups().get(
-            info.group, ()
-        ):
+        # /api holds the group without a name, /apis all others.
+        known = (info.prefix == "api") == (not info.group)
+        if not known or info.version not in api.resources.groups().get(info.group, ()):
             return self._finish(not_found(), headers)
         served = api.resources.find(info.group, info.version, info.resource)
         if served is None:
