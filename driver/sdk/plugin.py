@@ -13,6 +13,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
+import grpc
+
 from driver.sdk import log
 from driver.sdk.api import Connection
 from driver.sdk.cdi import CdiFiles
@@ -26,10 +28,11 @@ from driver.sdk.publisher import CONDITION, Publisher
 from driver.sdk.readiness import Readiness
 from driver.sdk.reconciler import Reconciler
 from driver.sdk.recovery import recover
-from driver.sdk.services import plugin_server, registration_server
+from driver.sdk.services import REGISTERED, plugin_server, registration_server
 
 SERVICE_SOCKET: Final = "dra.sock"
 CHECKPOINT: Final = "checkpoint.json"
+_UNREGISTERED: Final = "no kubelet has registered the driver yet"
 _STOP_SECONDS: Final = 5.0
 """How long running calls may take after SIGTERM."""
 
@@ -78,9 +81,7 @@ class Plugin:
         self._profile = profile
         self._stop = threading.Event()
         self._publisher: Publisher | None = None
-        self._readiness = Readiness(
-            {"registered": "no kubelet has registered the driver yet", CONDITION: "no slice was accepted yet"}
-        )
+        self._readiness = Readiness({REGISTERED: _UNREGISTERED, CONDITION: "no slice was accepted yet"})
         self._listening = Listening(self._readiness)
         self._connection = Connection()
         _lock_directory(settings.plugin_dir)
@@ -128,11 +129,14 @@ class Plugin:
         endpoint = self.settings.service_socket
         # The kubelet may call as soon as it has read the registration.
         self._listening.open(endpoint, lambda: plugin_server(self._preparer, self._readiness))
-        self._listening.open(
-            self.settings.registration_socket,
-            lambda: registration_server(self.settings.name, str(endpoint), self._readiness),
-        )
+        self._listening.open(self.settings.registration_socket, self._registration)
         log.info("listening", driver=self.settings.name, node=self.settings.node, endpoint=endpoint)
+
+    def _registration(self) -> grpc.Server:
+        # Kubelets forget a driver whose socket goes away.
+        self._readiness.set(REGISTERED, _UNREGISTERED)
+        endpoint = str(self.settings.service_socket)
+        return registration_server(self.settings.name, endpoint, self._readiness)
 
     def end(self) -> None:
         """Let `wait` return; safe in signal handlers."""

@@ -32,6 +32,9 @@ from node_api.services import (
 _WORKERS: Final = 64
 """Calls at the same time. Prepares that hang must not keep unprepares from being heard."""
 
+REGISTERED: Final = "registered"
+"""The condition that a kubelet knows the driver."""
+
 HEALTH: Final = "grpc.health.v1.Health"
 NOT_READY_METADATA: Final = "not-ready-bin"
 """Trailing metadata of the health answer: one `condition: reason` for each reason, UTF-8."""
@@ -77,11 +80,11 @@ def registration_server(driver: str, endpoint: str, readiness: Readiness) -> grp
     def notify(request: Any, _context: Any) -> Any:
         if request.plugin_registered:
             log.info("registered by the kubelet", driver=driver)
-            readiness.set("registered")
+            readiness.set(REGISTERED)
         else:
             reason = f"the kubelet refused the registration: {request.error or 'no reason given'}"
             log.error("registration refused", driver=driver, reason=request.error)
-            readiness.set("registered", reason)
+            readiness.set(REGISTERED, reason)
         return registration_pb2.RegistrationStatusResponse()
 
     handlers = {

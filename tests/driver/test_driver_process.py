@@ -247,6 +247,7 @@ def test_sockets_that_somebody_removes_are_made_anew(world: World) -> None:
         wait_until(lambda: world.listening() and (world.plugin / "dra.sock").exists(), 10, "the socket")
         assert world.get_info() == world.info
         assert world.prepare(claim)[claim["metadata"]["uid"]].error == ""
+    assert "no kubelet has registered the driver yet" in world.not_ready()
     world.notify()
     world.wait_published()
     wait_until(lambda: not world.not_ready(), 10, "ready")
