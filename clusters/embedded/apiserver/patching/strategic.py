@@ -211,7 +211,8 @@ def _same(left: Any, right: Any, merge_key: str) -> bool:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    return go_type(left) == go_type(right) and bool(left == right)
+    # Python holds True == 1; the comparison comes first because it almost always decides.
+    return bool(left == right) and go_type(left) == go_type(right)
 
 
 def _as_map(item: Any) -> dict[str, Any]:
