@@ -204,14 +204,14 @@ def admin_access(bench: Bench) -> None:
     admin = bench.claims.create([Allocated(device, admin_access=True)])
     bench.prepare(admin)
     bench.unprepare(admin)
-    check_same_files(bench, before)
-    _same(answer, bench.prepare(holder), "Prepare of the holder")
     # Whether a held device is refused to others at all is DRV-PREP-11's question.
     check(
         not (guarded and _serves(bench, device)),
         f"{device.pool}/{device.name} still held",
         "another claim got it",
     )
+    check_same_files(bench, before)
+    _same(answer, bench.prepare(holder), "Prepare of the holder")
 
 
 def _serves(bench: Bench, device: Device) -> bool:

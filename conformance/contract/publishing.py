@@ -10,7 +10,7 @@ from clusters.proxies.api_calls import ApiCall
 from clusters.proxies.api_faults import Fault
 from conformance.catalogue import requirement
 from conformance.contract.bench import Bench
-from conformance.contract.pools import content
+from conformance.contract.pools import content, describe_slices, devices
 from conformance.contract.publication import PUBLISH_SECONDS
 from conformance.contract.waiting import poll
 from conformance.model import NotTestable, check
@@ -19,6 +19,7 @@ _WRITES = ("create", "update", "patch")
 _RETRY_AFTER = 2
 _INVALID_SECONDS = 8.0
 _INVALID_WRITES = 15
+_RETRY_SECONDS = 3.0
 _SLOW_SECONDS = 2.0
 _REASON = "drakit-made-up-reason"
 
@@ -148,3 +149,17 @@ def cut_connections(bench: Bench) -> None:
         bench.start()
         bench.published.wait()
     _check_struck(fault)
+
+
+@requirement("DRV-PUB-09")
+def lost_answer(bench: Bench) -> None:
+    patience = max(PUBLISH_SECONDS, bench.descriptor.slice_repair_seconds)
+    with bench.api_proxy.fault(resource="resourceslices", verbs=_WRITES, cut="after", times=1) as fault:
+        bench.start()
+        bench.published.wait(patience)
+        # Without an answer the driver cannot know that the slice is there, and tries again.
+        threading.Event().wait(_RETRY_SECONDS)
+    slices = bench.published.wait(patience)
+    _check_struck(fault)
+    found = devices(slices)
+    check(len(found) == len(set(found)), "every device once", describe_slices(slices))

@@ -171,7 +171,7 @@ def prepares_twice() -> None:
 @mutant("rewrites-holder")
 def rewrites_holder() -> None:
     """Refusing a device, it writes the name of the refused claim into the holder's CDI file."""
-    real = preparer._refuse_conflict
+    real = holdings._refuse_conflict
 
     def prepare(self: Preparer, ref: Any) -> Any:
         def refuse(device: Any, other: Any) -> None:
@@ -182,7 +182,7 @@ def rewrites_holder() -> None:
                 path.write_text(path.read_text() + f"# {ref.name}\n")
                 raise
 
-        preparer._refuse_conflict = refuse
+        holdings._refuse_conflict = refuse
         return PREPARE(self, ref)
 
     _patch_prepare(prepare)

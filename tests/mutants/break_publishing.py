@@ -233,6 +233,24 @@ def gives_up_when_cut() -> None:
     _gives_up(0)
 
 
+@mutant("writes-blindly")
+def writes_blindly() -> None:
+    """A create without an answer is sent again at once, without a look at what is there."""
+    real = Api.create_slice
+
+    def create(self: Api, item: Any) -> Any:
+        try:
+            return real(self, item)
+        except ApiFailure as problem:
+            if problem.status:
+                raise
+            return real(self, item)
+
+    Api.create_slice = create  # type: ignore[method-assign]
+    # Nor does it look later.
+    Publisher._disturbed = lambda self: None  # type: ignore[method-assign]
+
+
 @mutant("undeclared-call")
 def undeclared_call() -> None:
     """It lists the Pods of all namespaces, which nobody has been told."""

@@ -9,20 +9,22 @@ from typing import Any
 
 import grpc
 
-from driver.sdk import log, plugin, services
+from driver.sdk import listening, log, plugin, services
 from driver.sdk.readiness import Readiness
 from tests.mutants.registry import mutant
 
 
 class _Nothing:
+    present = True
+
     def close(self, grace: float | None = None) -> None: ...
 
 
 @mutant("never-registers")
 def never_registers() -> None:
     """It serves its plugin service, but no registration socket."""
-    real = plugin.serve
-    plugin.serve = lambda server, path, **more: (  # type: ignore[assignment]
+    real = listening.serve
+    listening.serve = lambda server, path, **more: (  # type: ignore[assignment]
         _Nothing() if str(path).endswith("-reg.sock") else real(server, path, **more)
     )
 
@@ -64,7 +66,7 @@ def unserved_version() -> None:
 @mutant("late-service")
 def late_service() -> None:
     """It registers two seconds before its plugin service listens."""
-    real = plugin.serve
+    real = listening.serve
 
     def serve(server: Any, path: Any, **more: Any) -> Any:
         if str(path).endswith("-reg.sock"):
@@ -74,7 +76,7 @@ def late_service() -> None:
         timer.start()
         return _Nothing()
 
-    plugin.serve = serve
+    listening.serve = serve
 
 
 @mutant("silent-refusal")
@@ -122,14 +124,14 @@ def registers_once() -> None:
 @mutant("dies-on-stale-socket")
 def dies_on_stale_socket() -> None:
     """A socket file left by a killed predecessor makes it give up."""
-    real = plugin.serve
+    real = listening.serve
 
     def serve(server: Any, path: Any, **more: Any) -> Any:
         if Path(path).exists():
             raise OSError(98, "Address already in use", str(path))
         return real(server, path, **more)
 
-    plugin.serve = serve
+    listening.serve = serve
 
 
 @mutant("refuses-notification")

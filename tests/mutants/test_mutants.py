@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,8 @@ def test_a_mutant_is_caught_by_the_requirement_it_breaks(mutant: Mutant, tmp_pat
         cwd=ROOT,
     )
     assert run.stdout, run.stderr
+    # A change that does not fit the driver any more breaks it in a way that any requirement notices.
+    assert not re.search(r"\b(Attribute|Type|Name|Import)Error\b", run.stdout), run.stdout
     report = json.loads(run.stdout)
     verdicts = {result["id"]: result for result in report["results"] if result["id"] in mutant.breaks}
     assert {name: result["verdict"] for name, result in verdicts.items()} == dict.fromkeys(
