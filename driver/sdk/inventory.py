@@ -61,7 +61,3 @@ class Inventory:
             if attempt == 0:
                 self.look()
         return None
-
-    def name(self, address: str) -> str:
-        """The name of a device, the address itself if it has none."""
-        return self._checkpoint.contents.device_names.get(address, address)
