@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,9 +170,10 @@ def no_attribute_twice(bench: Bench) -> None:
 
 @requirement("DRV-SLC-10")
 def no_devices_is_loud(bench: Bench) -> None:
-    # A first run with devices shows what the driver prints anyway.
+    # A first run shows what the driver prints anyway.
     bench.start()
-    bench.devices(1)
+    with contextlib.suppress(NotTestable):
+        bench.devices(1)
     bench.process.stop()
     usual = bench.process.output()
     bench.hook("removeAllDevices")
