@@ -106,20 +106,24 @@ class SliceCache:
         """Watch, and watch on from where it ended; ApiFailure 410 when that is too long ago."""
         while not stop.is_set():
             began = time.monotonic()
+            problem: ApiFailure | None = None
             try:
                 for kind, item in self._api.watch_slices(self._selector, version):
                     version = str(item["metadata"]["resourceVersion"])
                     if kind != "BOOKMARK" and (self.drop(item) if kind == "DELETED" else self.put(item)):
                         self._changed()
-            except ApiFailure as problem:
-                if not problem.transient:
+            except ApiFailure as found:
+                if not found.transient:
                     raise
+                problem = found
+            # A server that ends watches at once must not be asked in a busy loop; one that has served us well and
+            # then restarts is no such server.
+            lasted = time.monotonic() - began > _SHORT_WATCH_SECONDS
+            if lasted:
+                backoff.reset()
+            if problem is not None:
                 delay = max(backoff.next(), problem.retry_after)
                 log.info("watch of slices lost, watching again", problem=problem, seconds=round(delay, 1))
                 stop.wait(delay)
-            else:
-                if time.monotonic() - began > _SHORT_WATCH_SECONDS:
-                    backoff.reset()
-                else:
-                    # A server that ends watches at once must not be asked in a busy loop.
-                    stop.wait(backoff.next())
+            elif not lasted:
+                stop.wait(backoff.next())

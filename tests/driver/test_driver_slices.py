@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driver.sdk import slice_cache
+from driver.sdk.api import ApiFailure
 from driver.sdk.slice_cache import Slice, SliceCache
 from driver.sdk.slices import Accepted, Plan, Pool, canonical, generate_name, plan, split
 
@@ -258,3 +261,38 @@ def test_a_list_does_not_undo_what_was_written_while_it_was_read() -> None:
     assert cache.relist() == "10"
     versions = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in cache.items()}
     assert versions == {"created": "11", "updated": "12", "kept": "7"}
+
+
+class Pauses(threading.Event):
+    """Notes how long is waited, without waiting; set after so many pauses."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self._count = count
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0.0)
+        if len(self.seconds) == self._count:
+            self.set()
+        return self.is_set()
+
+
+@pytest.mark.parametrize(("short", "longest"), [(0.0, 0.3), (60.0, 19.2)])
+def test_a_watch_that_was_good_is_soon_tried_again_and_one_that_never_was_is_not(
+    monkeypatch: pytest.MonkeyPatch, short: float, longest: float
+) -> None:
+    class Api:
+        def list_slices(self, selector: str) -> tuple[list[Slice], str]:
+            return [], "1"
+
+        def watch_slices(self, selector: str, version: str) -> Iterator[tuple[str, Slice]]:
+            raise ApiFailure(0, "", "cut")
+
+    # From how many seconds on a watch counts as good; those of this server take no time.
+    monkeypatch.setattr(slice_cache, "_SHORT_WATCH_SECONDS", short)
+    pauses = Pauses(7)
+    SliceCache(Api(), "", lambda: None).run(pauses)
+    # 0.25 s doubled six times is 16 s; each pause varies by a fifth.
+    assert max(pauses.seconds) <= longest
+    assert pauses.seconds[-1] >= longest / 1.5
