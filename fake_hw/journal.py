@@ -6,6 +6,7 @@ Writers hold the lock of the tree, so the order of the lines is the order of wha
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -82,7 +83,10 @@ def read_from(directory: Path, offset: int) -> tuple[list[Event], int]:
 
 
 def append(directory: Path, event: Event, clock: Clock) -> None:
-    """Write a record, with the time and process of now. The caller holds the lock of the tree."""
+    """Write a record, with the time and process of now. The caller holds the lock of the tree.
+
+    Raises OSError when the record does not fit on the disk; it has not happened then.
+    """
     wall = (
         datetime.fromtimestamp(clock.seconds(), UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     )
@@ -91,7 +95,9 @@ def append(directory: Path, event: Event, clock: Clock) -> None:
     descriptor = os.open(directory / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _drop_torn_tail(descriptor)
-        os.write(descriptor, line)
+        if os.write(descriptor, line) < len(line):
+            # The next writer cuts the part off.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory / FILE))
     finally:
         os.close(descriptor)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fake_hw import journal, state
+from fake_hw.errors import TreeError
 from fake_hw.journal import Clock, Event
 
 _SNAPSHOT: Final = "state.json"
@@ -56,18 +57,26 @@ class Usage:
             del self.devices[event.bdf]
 
 
+def _snapshot(directory: Path) -> Usage:
+    """The copy; nothing, so that the journal is read from its start, when it is of no use."""
+    path = directory / _SNAPSHOT
+    try:
+        if not path.is_file():
+            return Usage()
+        saved = state.read_json(path)
+        if saved["offset"] > (directory / journal.FILE).stat().st_size:
+            return Usage()
+        devices = {
+            bdf: {claim: Use(**use) for claim, use in uses.items()} for bdf, uses in saved["devices"].items()
+        }
+        return Usage(saved["offset"], saved["attempts"], devices)
+    except (TreeError, FileNotFoundError, LookupError, TypeError, AttributeError):
+        return Usage()
+
+
 def load(directory: Path) -> Usage:
     """The usage of now: the copy, and the records behind it."""
-    current = Usage()
-    snapshot = directory / _SNAPSHOT
-    if snapshot.is_file():
-        saved = state.read_json(snapshot)
-        if saved["offset"] <= (directory / journal.FILE).stat().st_size:
-            devices = {
-                bdf: {claim: Use(**use) for claim, use in uses.items()}
-                for bdf, uses in saved["devices"].items()
-            }
-            current = Usage(saved["offset"], saved["attempts"], devices)
+    current = _snapshot(directory)
     events, current.offset = journal.read_from(directory, current.offset)
     for event in events:
         current.apply(event)

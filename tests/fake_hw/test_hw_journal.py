@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -66,6 +68,36 @@ def test_a_complete_line_that_is_no_record_is_an_error(root: Path, line: str) ->
     (root / "run/fake_hw/journal.jsonl").write_text(line + "\n")
     with pytest.raises(JournalError, match=r"journal\.jsonl: "):
         journal.read(root)
+
+
+def test_a_record_that_does_not_fit_has_not_happened(root: Path) -> None:
+    child = """if True:
+        import resource, signal, sys
+        from pathlib import Path
+        from fake_hw.backend import Backend
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        root = Path(sys.argv[1])
+        backend = Backend(root)
+        backend.configure("0000:65:01.0", "u1")
+        size = (root / "run/fake_hw/journal.jsonl").stat().st_size
+        # As on a full disk, a part of the next record still fits.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, resource.RLIM_INFINITY))
+        try:
+            backend.configure("0000:65:01.0", "u2")
+        except OSError as problem:
+            print(problem)
+    """
+    done = subprocess.run([sys.executable, "-c", child, root], capture_output=True, text=True, check=True)
+    assert "No space left on device" in done.stdout
+    assert list(usage.load(state.directory(root)).devices["0000:65:01.0"]) == ["u1"]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"offset": 0, "attempts": 0, "devices": {"x": 1}}'])
+def test_the_copy_of_the_usage_is_not_needed(root: Path, damage: str) -> None:
+    with state.locked(root) as directory:
+        usage.record(directory, Event("configure", A, "u1"), Clock())
+        (directory / "state.json").write_text(damage)
+    assert list(usage.load(directory).devices[A]) == ["u1"]
 
 
 def test_two_exclusive_claims_overlap_from_the_second_configure_to_the_first_reset() -> None:
