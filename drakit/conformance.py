@@ -27,7 +27,10 @@ from drakit.output import UserError, standard_output, write_out
 @click.argument("driver", required=False, type=click.Path(path_type=Path), metavar="[DRIVER.yaml]")
 @click.option("--list", "show_list", is_flag=True, help="Show the requirements and stop.")
 @click.option(
-    "--focus", multiple=True, metavar="PATTERN", help="Run only these: an id, a glob over ids, or an area."
+    "--focus",
+    multiple=True,
+    metavar="PATTERN",
+    help="Run only these: an id, a glob over ids, or an area; may be given several times.",
 )
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave these out; may be given several times.")
 @click.option(
