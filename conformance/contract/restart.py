@@ -106,19 +106,14 @@ def _is_resolvable(bench: Bench, answer: Prepared) -> bool:
     return True
 
 
-def _prepare_and_stop(bench: Bench) -> tuple[Device, dict[Path, bytes]]:
-    """Prepare a claim, restart, stop: a device that nobody held, and the state files."""
-    bench.spoil()
-    bench.start()
-    held, free = bench.devices(2)
-    bench.prepare(bench.claim(held))
-    bench.restart()
+def _stop_with_state(bench: Bench) -> dict[Path, bytes]:
+    """Stop the driver: its state files."""
     bench.process.stop()
     paths = [path for path in sorted(bench.node.paths.plugins.rglob("*")) if path.is_file()]
     files = {path: content for path in paths if (content := path.read_bytes())}
     if not files:
         raise NotTestable("the driver keeps no file in its plugin directory")
-    return free, files
+    return files
 
 
 def _start_with(bench: Bench, files: Mapping[Path, bytes], device: Device) -> None:
@@ -132,7 +127,13 @@ def _start_with(bench: Bench, files: Mapping[Path, bytes], device: Device) -> No
 
 @requirement("DRV-RST-06")
 def damaged_state(bench: Bench) -> None:
-    free, files = _prepare_and_stop(bench)
+    bench.spoil()
+    bench.start()
+    held, free = bench.devices(2)
+    bench.prepare(bench.claim(held))
+    # What it says about its state when nothing is wrong.
+    bench.restart()
+    files = _stop_with_state(bench)
     usual = bench.process.output()
     # One wrong byte may pass for good where there is no checksum; half of a file cannot.
     _start_with(bench, {path: _flipped(content) for path, content in files.items()}, free)
@@ -154,7 +155,11 @@ def _flipped(content: bytes) -> bytes:
 
 @requirement("DRV-RST-07")
 def empty_state(bench: Bench) -> None:
-    free, files = _prepare_and_stop(bench)
+    bench.spoil()
+    bench.start()
+    held, free = bench.devices(2)
+    bench.prepare(bench.claim(held))
+    files = _stop_with_state(bench)
     _start_with(bench, dict.fromkeys(files, b""), free)
 
 
