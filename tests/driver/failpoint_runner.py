@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,6 @@ from driver_kit import Rig, claim, result, uid
 
 from driver.sdk import failpoints
 from driver.sdk.errors import ClaimError
-
-ROUND = "round"
 
 
 def prepared_answered(base: Path) -> Path:
@@ -50,7 +49,7 @@ def prepare_and_damage(base: Path) -> None:
 
 
 SCENARIOS: dict[str, Callable[[Path], None]] = {
-    ROUND: nothing,
+    "round": nothing,
     "leftovers": leave_temporaries,
     "corrupt": damage,
     "recovered": prepare_and_damage,
@@ -150,35 +149,34 @@ def copy(template: Path, place: Path) -> None:
         (place / "hw" / name).symlink_to(template / "hw" / name)
 
 
-def run(base: Path) -> list[dict[str, Any]]:
-    """All cases: every failpoint at its first, second, ... time until the scenario gets through."""
+def run(base: Path, name: str) -> list[dict[str, Any]]:
+    """The cases of a scenario: every failpoint at its first, second, ... time until the round gets through."""
     template = base / "template"
     rig = Rig(template)
     rig.claims.add(claim(2, result("gpu-2")))
     rig.restart().prepare(2)
     cases = []
-    for name, set_up in SCENARIOS.items():
-        for point in failpoints.POINTS:
-            number = 0
-            while True:
-                number += 1
-                place = base / f"{name}-{point}-{number}"
-                copy(template, place)
-                set_up(place)
+    for point in failpoints.POINTS:
+        killed, number = True, 0
+        while killed:
+            number += 1
+            place = base / f"{point}-{number}"
+            copy(template, place)
+            SCENARIOS[name](place)
 
-                def crash(point: str = point, number: int = number, place: Path = place) -> None:
-                    failpoints.arm(f"{point}:{number}")
-                    round_trip(place)
+            def crash(point: str = point, number: int = number, place: Path = place) -> None:
+                failpoints.arm(f"{point}:{number}")
+                round_trip(place)
 
-                killed = in_child(crash) == signal.SIGKILL
-                problem = check(place) if killed else ""
-                cases.append(
-                    {"scenario": name, "point": point, "number": number, "killed": killed, "problem": problem}
-                )
-                if not killed:
-                    break
+            killed = in_child(crash) == signal.SIGKILL
+            problem = check(place) if killed else ""
+            cases.append({"point": point, "number": number, "killed": killed, "problem": problem})
+            shutil.rmtree(place)
     return cases
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(Path(sys.argv[1]))))
+    # What is tested is the end of a process and not of the machine, so memory is as good as a disk.
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as directory:
+        sys.stdout.write(json.dumps(run(Path(directory), sys.argv[1])))
