@@ -79,8 +79,7 @@ class ContractEnvironment:
                 if requirement.isolation is Isolation.PARALLEL:
                     bench.check_alive()
                 if bench.shared and bench.process.running and not bench.spoiled:
-                    bench.tidy()
-                    healthy = True
+                    healthy = bench.tidy()
         except OSError:
             # The kit looks into directories that the driver can remove.
             with _evidence(bench):

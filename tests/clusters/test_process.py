@@ -104,7 +104,10 @@ def test_a_missing_program_is_told(guardian: Guardian) -> None:
         (["no-such-program"], 'hooks.x: no program "no-such-program" in PATH'),
         (["./no-such-program"], "{descriptor_dir} is the descriptor's folder"),
         (["/etc/passwd"], 'cannot start "/etc/passwd": it is not executable; chmod'),
-        ([sys.executable, "-c", "import sys; sys.exit('it is broken')"], "ended with exit code 1: it is broken"),
+        (
+            [sys.executable, "-c", "import sys; sys.exit('it is broken')"],
+            "ended with exit code 1: it is broken",
+        ),
         ([sys.executable, "-c", "import sys; sys.exit(3)"], "ended with exit code 3 and said nothing"),
         ([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], "ended with signal SIGKILL"),
         (

@@ -311,6 +311,16 @@ def refuses_second_unprepare() -> None:
     _patch_unprepare(unprepare)
 
 
+@mutant("never-lets-go")
+def never_lets_go() -> None:
+    """Unprepare is always an error."""
+
+    def unprepare(self: Preparer, ref: Any) -> None:
+        raise ClaimError(f"claim {ref} stays")
+
+    _patch_unprepare(unprepare)
+
+
 @mutant("unprepare-reads-claim")
 def unprepare_reads_claim() -> None:
     """Unprepare reads the claim from the API."""
