@@ -115,8 +115,8 @@ def load(path: Path, capabilities: Iterable[str]) -> Descriptor:
     """Read a descriptor. Raises DocumentError naming every problem with its field path."""
     reader = Reader(load_yaml(path), str(path))
     vocabulary = list(capabilities)
-    version = reader.take("schemaVersion", int, required=True)
-    if reader.has("schemaVersion") and version != SCHEMA_VERSION:
+    version = reader.take("schemaVersion", int, SCHEMA_VERSION, required=True)
+    if version != SCHEMA_VERSION:
         reader.problem("schemaVersion", f"{version} is not known; this drakit reads {SCHEMA_VERSION}")
     name = reader.take("name", str, required=True)
     if name and (len(name) > 63 or not _NAME.match(name)):

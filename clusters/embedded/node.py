@@ -154,7 +154,10 @@ class EmbeddedNode:
         """Prepare the node and start the driver. Raises StartError."""
         self.prepare(descriptor)
         values = self._values(descriptor)
-        environment = {
+        # What a killed driver leaves in its temporary folder goes with the node.
+        temporary = self.paths.root / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        environment = {"TMPDIR": str(temporary)} | {
             key: descriptor.expand([value], values)[0] for key, value in descriptor.environment.items()
         }
         driver = DriverProcess(

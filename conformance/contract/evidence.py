@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _CALLS = 40
 _CALL_CHARACTERS = 2000
 _FILE_CHARACTERS = 4000
+_METADATA = ("name", "ownerReferences")
 
 
 def collect(bench: Bench, since: float) -> tuple[Evidence, ...]:
@@ -36,7 +38,7 @@ def collect(bench: Bench, since: float) -> tuple[Evidence, ...]:
         items.append(Evidence("call", "the driver's calls to the API server", "\n".join(api_calls)))
     with contextlib.suppress(ClientError):
         if slices := bench.published.slices():
-            text = yaml.safe_dump_all(slices, sort_keys=False, allow_unicode=True)
+            text = yaml.safe_dump_all(map(_telling, slices), sort_keys=False, allow_unicode=True)
             items.append(Evidence("object", "its ResourceSlices", text))
     with contextlib.suppress(OSError):
         for name, content in bench.cdi_files().items():
@@ -46,3 +48,9 @@ def collect(bench: Bench, since: float) -> tuple[Evidence, ...]:
         state = "running" if bench.driver.running else f"ended with {exit_text(bench.driver.exit_code)}"
         items.append(Evidence("log", f"output of the driver ({state})", bench.driver.tail(60) or "nothing"))
     return tuple(items)
+
+
+def _telling(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A slice with what the driver decides about it first; a terminal shows the first lines only."""
+    metadata = {key: item["metadata"][key] for key in _METADATA if key in item["metadata"]}
+    return {"metadata": metadata, "spec": item["spec"]}

@@ -99,6 +99,13 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     assert len(problems(tmp_path, "schemaVersion: 1\nname: ''\nstart: {comand: [x]}\nfoo: 1")) == 4
 
 
+def test_a_schema_version_of_another_type_is_one_problem_and_zero_is_unknown(tmp_path: Path) -> None:
+    text = MINIMAL.replace("schemaVersion: 1", 'schemaVersion: "1"')
+    assert problems(tmp_path, text) == ["schemaVersion: must be an integer, got a string"]
+    zero = MINIMAL.replace("schemaVersion: 1", "schemaVersion: 0")
+    assert problems(tmp_path, zero) == ["schemaVersion: 0 is not known; this drakit reads 1"]
+
+
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="no such file"):
         descriptor.load(tmp_path / "absent.yaml", WORDS)
