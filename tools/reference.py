@@ -15,7 +15,8 @@ _HEAD = """# Requirements
 Catalogue {version}: {count} requirements. Written by `python -m tools.reference`; do not edit.
 
 An id is never renamed or reused. MUSTs decide the exit code, SHOULDs and MAYs are reported. A requirement with a
-capability is asked of drivers that declare it; one with hooks needs these in the descriptor.
+capability is asked of drivers that declare it; one with hooks needs these in the descriptor. `docs/sources.md` explains
+the sources.
 """
 
 

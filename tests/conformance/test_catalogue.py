@@ -42,3 +42,10 @@ def test_the_reference_page_is_current() -> None:
     from tools import reference
 
     assert reference.TARGET.read_text(encoding="utf-8") == reference.render(), "run python -m tools.reference"
+
+
+def test_every_field_fault_that_is_cited_is_explained() -> None:
+    page = (catalogue.ROOT.parent / "docs" / "sources.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"^\| (\d+) \|", page, re.MULTILINE))
+    sources = " ".join(word for r in catalogue.requirements().values() for word in r.source)
+    assert set(re.findall(r"field fault (\d+)", sources)) == explained
