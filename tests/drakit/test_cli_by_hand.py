@@ -5,6 +5,8 @@ import signal
 import pytest
 from cli_kit import Cli, until
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("words", "message"),

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from cli_kit import NAME, Cli, Done
 
+pytestmark = pytest.mark.process
+
 GATE = ("--focus", "DRV-REG-01")
 
 

@@ -8,6 +8,8 @@ import sys
 import pytest
 from cli_kit import SECONDS, Cli, until
 
+pytestmark = pytest.mark.process
+
 TOLD = "drakit: interrupted; everything it started is stopped"
 # "Within 5 s" is for an idle machine.
 ENOUGH = 20.0

@@ -4,7 +4,10 @@ import json
 import re
 import xml.etree.ElementTree as ET
 
+import pytest
 from cli_kit import Cli
+
+pytestmark = pytest.mark.process
 
 # A bearer token of a service account is a JWT: three parts in base64, the first two beginning with {".
 TOKEN = re.compile(r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}")

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from cli_kit import SECONDS, Cli
 
+pytestmark = pytest.mark.process
+
 PROBLEMS = """
 schemaVersion: 1
 name: gpu.example.com

@@ -19,6 +19,8 @@ from driver.sdk import failpoints
 from fake_hw import journal
 from node_api.cdi import resolve
 
+pytestmark = pytest.mark.process
+
 HERE = Path(__file__).parent
 
 

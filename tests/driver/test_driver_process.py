@@ -23,6 +23,8 @@ from fake_hw.faults import Faults
 from node_api.cdi import resolve
 from node_api.services import DRA_V1BETA1
 
+pytestmark = pytest.mark.process
+
 
 def test_registration_names_services_that_are_served(world: World) -> None:
     world.start()

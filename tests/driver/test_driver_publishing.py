@@ -11,6 +11,8 @@ from driver_world import API, World, wait_until
 
 from fake_hw.faults import Faults
 
+pytestmark = pytest.mark.process
+
 WRITES = ("create", "update", "patch", "delete")
 FAST = ("--resync-delay", "0.3", "--rescan-interval", "0.1")
 
