@@ -1,8 +1,8 @@
 """Who the driver is towards the API server, from a kubeconfig or the service account of its pod.
 
 The plain kinds of credentials (token, token file, client certificate) are read here. Everything else (exec plugins,
-auth providers) is left to the `kubernetes` package, whose import takes most of a second of CPU time: too long for a
-driver that every Pod start on its node waits for.
+auth providers) is left to the `kubernetes` package, whose import costs more CPU time than the rest of the start: too
+much for a driver that every Pod start on its node waits for.
 """
 
 from __future__ import annotations
