@@ -26,9 +26,14 @@ class ClientError(Exception):
         self.body = dict(body or {})
 
 
-def _path(
-    api_version: str, resource: str, namespace: str | None, name: str | None, subresource: str | None
+def resource_path(
+    api_version: str,
+    resource: str,
+    namespace: str | None = None,
+    name: str | None = None,
+    subresource: str | None = None,
 ) -> str:
+    """The path of a collection, an object or a subresource."""
     base = "/api/" + api_version if "/" not in api_version else "/apis/" + api_version
     parts = [base]
     if namespace:
@@ -92,12 +97,14 @@ class Client:
         except urllib3.exceptions.HTTPError as error:
             raise ClientError(0, "Unreachable", f"{method} {path}: {error}") from None
         if response.status >= 400:
-            raise _client_error(response.status, response.data)
+            raise client_error(response.status, response.data)
         return response
 
     def get(self, api_version: str, resource: str, name: str, namespace: str | None = None) -> dict[str, Any]:
         """One object."""
-        result: dict[str, Any] = self.request("GET", _path(api_version, resource, namespace, name, None))
+        result: dict[str, Any] = self.request(
+            "GET", resource_path(api_version, resource, namespace, name, None)
+        )
         return result
 
     def find(
@@ -115,7 +122,7 @@ class Client:
         self, api_version: str, resource: str, namespace: str | None = None, **query: Any
     ) -> list[dict[str, Any]]:
         """The items of a list; null and absent items read as none."""
-        answer = self.request("GET", _path(api_version, resource, namespace, None, None), query=query)
+        answer = self.request("GET", resource_path(api_version, resource, namespace, None, None), query=query)
         return answer.get("items") or []
 
     def create(
@@ -128,7 +135,7 @@ class Client:
         subresource: str | None = None,
     ) -> dict[str, Any]:
         """POST an object (or a subresource of `name`)."""
-        path = _path(api_version, resource, namespace, name, subresource)
+        path = resource_path(api_version, resource, namespace, name, subresource)
         result: dict[str, Any] = self.request("POST", path, body=body)
         return result
 
@@ -137,7 +144,7 @@ class Client:
     ) -> dict[str, Any]:
         """PUT an object, or its subresource."""
         meta = body["metadata"]
-        path = _path(api_version, resource, meta.get("namespace"), meta["name"], subresource)
+        path = resource_path(api_version, resource, meta.get("namespace"), meta["name"], subresource)
         result: dict[str, Any] = self.request("PUT", path, body=body)
         return result
 
@@ -152,7 +159,7 @@ class Client:
         content_type: str = "application/merge-patch+json",
     ) -> dict[str, Any]:
         """PATCH an object, by default with a JSON merge patch."""
-        path = _path(api_version, resource, namespace, name, subresource)
+        path = resource_path(api_version, resource, namespace, name, subresource)
         result: dict[str, Any] = self.request("PATCH", path, body=body, content_type=content_type)
         return result
 
@@ -166,7 +173,7 @@ class Client:
     ) -> None:
         """DELETE an object; an absent one is fine."""
         try:
-            self.request("DELETE", _path(api_version, resource, namespace, name, None), body=body)
+            self.request("DELETE", resource_path(api_version, resource, namespace, name, None), body=body)
         except ClientError as error:
             if error.code != 404:
                 raise
@@ -175,7 +182,7 @@ class Client:
         self, api_version: str, resource: str, namespace: str | None = None, *, timeout: float, **query: Any
     ) -> Iterator[dict[str, Any]]:
         """Watch events (`{"type", "object"}`) until `timeout` seconds have passed."""
-        path = _path(api_version, resource, namespace, None, None)
+        path = resource_path(api_version, resource, namespace, None, None)
         params = {"watch": "true", "timeoutSeconds": max(1, int(timeout)), **query}
         response = self._send("GET", path, None, params, "application/json", timeout + 5, stream=True)
         buffer = b""
@@ -187,7 +194,8 @@ class Client:
                     yield json.loads(line)
 
 
-def _client_error(code: int, data: bytes) -> ClientError:
+def client_error(code: int, data: bytes) -> ClientError:
+    """What a failed request raises, from its code and body."""
     try:
         body = json.loads(data)
     except ValueError:

@@ -112,3 +112,8 @@ def generate(host: str) -> Certificates:
         certificate_pem=certificate.public_bytes(pem),
         key_pem=key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
     )
+
+
+def client_context(ca_pem: bytes) -> ssl.SSLContext:
+    """TLS settings of a client that trusts this authority alone."""
+    return ssl.create_default_context(cadata=ca_pem.decode())

@@ -1,0 +1,1 @@
+"""What all components of an embedded control plane are built on: client, informer, work queue, events, host."""

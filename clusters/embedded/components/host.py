@@ -1,0 +1,159 @@
+"""Hosts components in a thread with an event loop of its own, for synchronous callers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from clusters.embedded.components.component import Component, Context
+
+_LOG_LINES: Final = 2000
+_WAIT_SECONDS: Final = 10.0
+_FIRST_RESTART, _LAST_RESTART = 0.2, 5.0
+Result = TypeVar("Result")
+
+
+@dataclass
+class _Entry:
+    factory: Callable[[], Component]
+    context: Callable[[logging.Logger], Context]
+    log: logging.Logger
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LOG_LINES))
+    task: asyncio.Task[None] | None = None
+
+
+class _Lines(logging.Handler):
+    """Keeps the last lines of a component's log."""
+
+    def __init__(self, lines: deque[str]) -> None:
+        super().__init__()
+        self._lines = lines
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(self.format(record))
+
+
+class ComponentHost:
+    """Starts, stops, kills and restarts components by name. Thread safe.
+
+    A component whose `run` ends with an exception is started anew after a pause, as a crashed static Pod would be.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="components", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.call_soon(self._ready.set)
+        self._loop.run_forever()
+
+    def call(self, coroutine: Coroutine[Any, Any, Result], timeout: float = _WAIT_SECONDS) -> Result:
+        """Run a coroutine in the loop of the components and wait for its result. Raises TimeoutError."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    def register(
+        self, name: str, factory: Callable[[], Component], context: Callable[[logging.Logger], Context]
+    ) -> None:
+        """Make a component known; `factory` and `context` are called for each life, in the loop."""
+        log = logging.getLogger(f"drakit.component.{id(self):x}.{name}")
+        log.propagate = False
+        log.setLevel(logging.INFO)
+        entry = _Entry(factory, context, log)
+        log.addHandler(_Lines(entry.lines))
+        self._entries[name] = entry
+
+    def names(self) -> list[str]:
+        """All registered components."""
+        return list(self._entries)
+
+    def start(self, *names: str) -> None:
+        """Start components; without effect on those that run."""
+        self.call(self._start([self._entries[name] for name in names]))
+
+    def stop(self, *names: str) -> None:
+        """Cancel components and wait for their end; without effect on those that do not run."""
+        self.call(self._stop([self._entries[name] for name in names]))
+
+    kill = stop
+    """Components have no shutdown code: being stopped and being killed are one thing."""
+
+    def restart(self, *names: str) -> None:
+        """Stop and start."""
+        self.stop(*names)
+        self.start(*names)
+
+    def running(self, name: str) -> bool:
+        """Whether the component runs."""
+        task = self._entries[name].task
+        return task is not None and not task.done()
+
+    def logs(self, name: str) -> list[str]:
+        """The last lines that the component logged, over all of its lives."""
+        return list(self._entries[name].lines)
+
+    def close(self) -> None:
+        """Cancel all components and end the thread."""
+        if self._loop.is_closed():
+            return
+        with contextlib.suppress(TimeoutError):
+            self.call(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_WAIT_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+        for entry in self._entries.values():
+            entry.log.handlers.clear()
+
+    async def _start(self, entries: list[_Entry]) -> None:
+        for entry in entries:
+            if entry.task is None or entry.task.done():
+                entry.task = asyncio.get_running_loop().create_task(self._live(entry))
+
+    async def _stop(self, entries: list[_Entry]) -> None:
+        tasks = [entry.task for entry in entries if entry.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for entry in entries:
+            entry.task = None
+
+    async def _end(self) -> None:
+        await self._stop(list(self._entries.values()))
+        # What components left behind: timers of queues, threads' futures.
+        current = asyncio.current_task()
+        rest = [task for task in asyncio.all_tasks() if task is not current]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.get_running_loop().shutdown_asyncgens()
+
+    async def _live(self, entry: _Entry) -> None:
+        pause = _FIRST_RESTART
+        while True:
+            context = entry.context(entry.log)
+            try:
+                async with context.client:
+                    await entry.factory().run(context)
+                entry.log.info("ended")
+                return
+            except Exception:  # whatever ends a component is in its log, and it comes back
+                entry.log.exception("crashed; next life in %.1f s", pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LAST_RESTART)

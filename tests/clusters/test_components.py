@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from clusters.client import ClientError
+from clusters.clock import Clock, parse_stamp, stamp
+from clusters.embedded.apiserver.auth.tokens import StaticTokens
+from clusters.embedded.apiserver.auth.users import MASTERS, User
+from clusters.embedded.apiserver.config import ServerConfig
+from clusters.embedded.apiserver.thread import ServerThread
+from clusters.embedded.components.client import ApiClient
+from clusters.embedded.components.component import Context
+from clusters.embedded.components.events import EventRecorder
+from clusters.embedded.components.host import ComponentHost
+from clusters.embedded.components.informer import Informer
+from clusters.embedded.components.workqueue import WorkQueue, run_workers
+from clusters.tls import client_context
+
+
+@pytest.fixture
+def server() -> Any:
+    thread = ServerThread(ServerConfig(tokens=StaticTokens({"admin": User("admin", groups=(MASTERS,))})))
+    thread.start()
+    yield thread
+    thread.stop()
+
+
+def client_of(server: ServerThread, agent: str = "test") -> ApiClient:
+    return ApiClient(server.url, client_context(server.ca_pem), "admin", agent)
+
+
+async def until(condition: Callable[[], bool], what: str, seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def background(*work: Awaitable[Any]) -> AsyncIterator[None]:
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+        "data": data,
+    }
+
+
+def test_sleepers_wake_when_the_clock_is_advanced() -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        task = asyncio.create_task(clock.sleep(600))
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        clock.advance(599)
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        clock.advance(1)
+        await asyncio.wait_for(task, 2)
+
+    asyncio.run(scenario())
+
+
+def test_the_clock_does_not_step_back() -> None:
+    with pytest.raises(ValueError, match="forward"):
+        Clock().advance(-1)
+
+
+def test_timestamps_have_the_form_of_the_api() -> None:
+    clock = Clock(lambda: 1_700_000_000.25)
+    assert clock.timestamp() == "2023-11-14T22:13:20Z"
+    assert clock.micro_timestamp() == "2023-11-14T22:13:20.250000Z"
+    assert parse_stamp("2023-11-14T22:13:20.250000Z") == 1_700_000_000.25
+    assert stamp(parse_stamp("2023-11-14T22:13:20Z")) == "2023-11-14T22:13:20Z"
+
+
+def test_an_informer_follows_changes_and_survives_a_restart_of_the_server(server: ServerThread) -> None:
+    async def scenario() -> None:
+        seen: list[tuple[str, str]] = []
+
+        def note(old: Any, new: Any) -> None:
+            kind = "add" if old is None else "delete" if new is None else "update"
+            seen.append((kind, (new or old)["metadata"]["name"]))
+
+        async with client_of(server) as client:
+            await client.create("v1", "configmaps", config_map("a", color="red"), "default")
+            informer = Informer(client, "v1", "configmaps", "default")
+            informer.index("color", lambda obj: [obj.get("data", {}).get("color", "")])
+            informer.add_handler(note)
+            async with background(informer.run()):
+                await informer.wait_synced()
+                assert informer.get("default", "a") is not None
+                await client.create("v1", "configmaps", config_map("b", color="blue"), "default")
+                await until(lambda: len(informer) == 2, "b appears")
+                assert [item["metadata"]["name"] for item in informer.by_index("color", "blue")] == ["b"]
+                await asyncio.to_thread(server.stop)
+                await asyncio.to_thread(server.start)
+                await client.patch("v1", "configmaps", "b", {"data": {"color": "red"}}, "default")
+                await until(lambda: len(informer.by_index("color", "red")) == 2, "b becomes red")
+                assert informer.by_index("color", "blue") == []
+                await client.delete("v1", "configmaps", "a", "default")
+                await until(lambda: len(informer) == 1, "a goes")
+        assert seen == [("add", "a"), ("add", "b"), ("update", "b"), ("delete", "a")]
+
+    asyncio.run(scenario())
+
+
+def test_an_informer_lists_again_when_its_version_has_expired(server: ServerThread) -> None:
+    async def scenario() -> None:
+        async with client_of(server) as client:
+            informer = Informer(client, "v1", "configmaps", "default")
+            task = asyncio.create_task(informer.run())
+            await informer.wait_synced()
+            for name in ("a", "b"):
+                await client.create("v1", "configmaps", config_map(name), "default")
+            await until(lambda: len(informer) == 2, "both appear")
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await client.delete("v1", "configmaps", "a", "default")
+            await client.create("v1", "configmaps", config_map("c"), "default")
+            store = server.state.store
+            await asyncio.to_thread(server.call, store.compact)
+            async with background(informer.run()):
+                await until(lambda: informer.get("default", "c") is not None, "c appears")
+                assert informer.get("default", "a") is None
+
+    asyncio.run(scenario())
+
+
+def test_a_key_added_several_times_is_handled_once_and_never_twice_at_a_time() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(Clock())
+        running, most, handled = 0, 0, []
+
+        async def sync(key: str) -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            handled.append(key)
+            if len(handled) == 1:
+                queue.add(key)  # while it is handled: once more afterwards
+                queue.add(key)
+            await asyncio.sleep(0.01)
+            running -= 1
+
+        for _ in range(5):
+            queue.add("a")
+        async with background(run_workers(queue, sync, workers=3)):
+            await until(lambda: len(handled) == 2 and running == 0, "two rounds")
+            await asyncio.sleep(0.02)
+        assert handled == ["a", "a"]
+        assert most == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_key_is_retried_later_and_later() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue(Clock())
+        attempts: list[float] = []
+
+        async def sync(key: str) -> None:
+            attempts.append(time.monotonic())
+            if len(attempts) < 4:
+                raise ClientError(409, "Conflict", "try again")
+
+        queue.add("a")
+        async with background(run_workers(queue, sync)):
+            await until(lambda: len(attempts) == 4, "four attempts")
+            await until(lambda: queue.retries("a") == 0, "forgotten after success")
+        gaps = [later - earlier for earlier, later in itertools.pairwise(attempts)]
+        # 5, 10 and 20 ms at least
+        assert gaps[0] >= 0.005
+        assert gaps[1] >= 0.010
+        assert gaps[2] >= 0.020
+
+    asyncio.run(scenario())
+
+
+def test_equal_events_become_one_with_a_count(server: ServerThread) -> None:
+    async def scenario() -> None:
+        async with client_of(server) as client:
+            recorder = EventRecorder(client, "kubelet", Clock(), "node-1")
+            pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+            }
+            async with background(recorder.run()):
+                for _ in range(3):
+                    recorder.event(pod, "Warning", "Failed", "no such device")
+                recorder.event(pod, "Normal", "Started", "Container started")
+                events: list[Any] = []
+                while sorted((item["reason"], item["count"]) for item in events) != [
+                    ("Failed", 3),
+                    ("Started", 1),
+                ]:
+                    events = (await client.list("v1", "events", "default"))["items"]
+                    await asyncio.sleep(0.01)
+            assert events[0]["source"] == {"component": "kubelet", "host": "node-1"}
+            assert events[0]["involvedObject"]["name"] == "p"
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def test_a_repeated_action_becomes_a_series(server: ServerThread) -> None:
+    async def scenario() -> None:
+        async with client_of(server) as client:
+            recorder = EventRecorder(client, "default-scheduler", Clock(), "default-scheduler-host")
+            pod = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+            }
+            async with background(recorder.run()):
+                for _ in range(2):
+                    recorder.action(
+                        pod, "Warning", "FailedScheduling", "Scheduling", "0/1 nodes are available: 1 x."
+                    )
+                events: list[Any] = []
+                while not events or "series" not in events[0]:
+                    events = (await client.list("events.k8s.io/v1", "events", "default"))["items"]
+                    await asyncio.sleep(0.01)
+            assert len(events) == 1
+            assert events[0]["series"]["count"] == 2
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+class _Counter:
+    """A component that counts its lives in a list of the test, and crashes in the first."""
+
+    def __init__(self, lives: list[int]) -> None:
+        self._lives = lives
+
+    async def run(self, context: Context) -> None:
+        self._lives.append(len(self._lives))
+        context.log.info("life %d", len(self._lives))
+        if len(self._lives) == 1:
+            raise RuntimeError("first life")
+        await asyncio.Event().wait()
+
+
+def test_a_crashed_component_comes_back_and_stopped_ones_stay_away(server: ServerThread) -> None:
+    host = ComponentHost()
+    lives: list[int] = []
+
+    def context(log: logging.Logger) -> Context:
+        return Context(client_of(server), Clock(), {}, log)
+
+    try:
+        host.register("counter", lambda: _Counter(lives), context)
+        host.start("counter")
+        deadline = time.monotonic() + 5
+        while len(lives) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert host.running("counter")
+        host.restart("counter")
+        while len(lives) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        host.stop("counter")
+        assert not host.running("counter")
+        assert lives == [0, 1, 2]
+        assert any("first life" in line for line in host.logs("counter"))
+    finally:
+        host.close()
