@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from fake_hw.document import did_you_mean
 from fake_hw.errors import HardwareError
-from fake_hw.topology import Machine, load
+from fake_hw.topology import Bridge, GpuFunction, Machine, PciRoot, load
 
 DEFAULT = "dual-numa-4"
+MOST_GPUS: Final = 240
+"""Device minors end at 254; half of the GPUs are on either NUMA node."""
 _DIRECTORY = Path(__file__).parent
+_COUNTED: Final = re.compile(r"gpus-([1-9][0-9]{0,3})\Z")
 
 
 def names() -> list[str]:
@@ -18,10 +24,13 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Machine:
-    """The machine of that name; raises HardwareError naming those that exist."""
+    """The machine of that name, `gpus-N` being one with N GPUs; raises HardwareError naming those that exist."""
+    if counted := _COUNTED.match(name):
+        return with_gpus(int(counted[1]))
     if name not in names():
         raise HardwareError(
-            f'no machine is named "{name}"; there are {", ".join(names())}{did_you_mean(name, names())}'
+            f'no machine is named "{name}"; there are {", ".join(names())} and gpus-N for N GPUs'
+            f"{did_you_mean(name, names())}"
         )
     return load(_DIRECTORY / f"{name}.yaml")
 
@@ -34,3 +43,31 @@ def find(name_or_file: str) -> Machine:
         return load(Path(name_or_file))
     except OSError as error:
         raise HardwareError(f"{name_or_file}: cannot be read: {error.strerror}") from None
+
+
+def with_gpus(count: int) -> Machine:
+    """The default machine with another number of GPUs, spread over both NUMA nodes, each behind a port of its own."""
+    if not 1 <= count <= MOST_GPUS:
+        raise HardwareError(f"a machine can have 1 to {MOST_GPUS} GPUs, not {count}")
+    model = load(_DIRECTORY / f"{DEFAULT}.yaml")
+    near = (count + 1) // 2
+    roots = []
+    for domain, minors in enumerate((range(near), range(near, count))):
+        ports = tuple(
+            Bridge(
+                f"{domain:04x}:00:{index // 8:02x}.{index % 8}",
+                (
+                    GpuFunction(
+                        bdf=f"{domain:04x}:{index + 1:02x}:00.0",
+                        model=next(iter(model.gpu_models)),
+                        minor=minor,
+                        uuid=f"GPU-3f1c0a50-7d2e-4b6a-9c12-{minor:012x}",
+                    ),
+                ),
+            )
+            for index, minor in enumerate(minors)
+        )
+        roots.append(PciRoot(f"pci{domain:04x}:00", domain, ports))
+    return replace(
+        model, name=f"gpus-{count}", description=f"Two sockets with {count} GPUs", pci_roots=tuple(roots)
+    )

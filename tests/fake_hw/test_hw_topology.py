@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fake_hw import machines
+from fake_hw import machines, reader, tree
 from fake_hw.document import TopologyError
 from fake_hw.errors import HardwareError
 from fake_hw.topology import Bridge, load, to_document
@@ -196,3 +196,20 @@ def test_an_unknown_machine_names_those_that_exist() -> None:
 def test_a_machine_file_that_is_absent_is_named(tmp_path: Path) -> None:
     with pytest.raises(HardwareError, match=r"nope\.yaml: cannot be read: No such file"):
         machines.find(str(tmp_path / "nope.yaml"))
+
+
+def test_a_machine_can_be_asked_for_by_the_number_of_its_gpus(tmp_path: Path) -> None:
+    machine = machines.get("gpus-17")
+    # 17 GPUs: 9 on the first NUMA node, 8 on the second
+    assert [len(root.devices) for root in machine.pci_roots] == [9, 8]
+    assert sorted(gpu.minor for gpu in machine.gpus()) == list(range(17))
+    assert len({gpu.bdf for gpu in machine.gpus()}) == 17
+    assert machine.pci_roots[0].devices[8].bdf == "0000:00:01.0"
+    tree.create(machine, tmp_path / "hw", mknod=False)
+    assert len(reader.Host(tmp_path / "hw").gpus()) == 17
+
+
+@pytest.mark.parametrize("name", ["gpus-0", "gpus-241", "gpus-", "gpus-1x"])
+def test_a_machine_with_an_impossible_number_of_gpus_is_refused(name: str) -> None:
+    with pytest.raises(HardwareError):
+        machines.get(name)
