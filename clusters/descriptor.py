@@ -29,6 +29,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "cdi_dir": "directory for CDI specs",
     "hw_root": "root of the hardware tree of this node, for drivers that can be pointed at one",
     "socket_dir": "a short directory for further sockets",
+    "machine": "the fake machine that this node shall have, for drivers on fake hardware (docs/hardware.md)",
     "device": "name of a device as published (hooks only)",
 }
 

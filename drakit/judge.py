@@ -47,7 +47,7 @@ def judge(
     Raises ClusterError, InputError and UserError when the user has to change something.
     """
     check_room(subject.name)
-    spec = ClusterSpec()
+    spec = ClusterSpec(control_plane=False)
     target = Target(spec.version, dict(spec.gates), EmbeddedCluster.CAPABILITIES)
     order = list(catalogue.requirements().values())
     chosen = plan(order, subject, target, focus, skip)

@@ -1,4 +1,4 @@
-"""The embedded tier: an API server of our own in this process, and nodes that are directories."""
+"""The embedded tier: API server, control plane and kubelets of our own in this process; nodes are directories."""
 
 from __future__ import annotations
 
@@ -8,31 +8,44 @@ import secrets
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from clusters import gates
 from clusters.client import Client, ClientError
+from clusters.clock import Clock
 from clusters.descriptor import Descriptor
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
 from clusters.embedded.apiserver.server import ListenError
 from clusters.embedded.apiserver.thread import ServerThread
-from clusters.embedded.node import EmbeddedNode
+from clusters.embedded.hosting import Hosting, ServerComponent
+from clusters.embedded.node import EmbeddedBareNode, EmbeddedNode
 from clusters.guardian import Guardian
-from clusters.interface import ClusterError, ClusterSpec, NodeSpec
+from clusters.interface import ClusterError, ClusterSpec, Component, NodeSpec
 from clusters.process import StartError
+from clusters.proxies import kubeconfig
 from clusters.proxies.api_proxy import ApiProxy
 from clusters.proxies.client_view import ClientView
 from node_api.sockets import MAX_PATH_BYTES
+
+if TYPE_CHECKING:
+    from clusters.embedded.control_plane import ControlPlane
+    from clusters.embedded.whole_node import EmbeddedWholeNode
 
 _PREFIX = "dk-"
 # What tempfile appends to a prefix, and the longest name of a node's folder.
 _RANDOM_CHARACTERS, _NODE_FOLDER = 8, "n9999"
 _DRIVER_NAMESPACE = "kube-system"
 _CLOSE_SECONDS = 10.0
+_POLL = 0.02
 _RBAC = "rbac.authorization.k8s.io/v1"
+
+_Node = TypeVar("_Node", bound=EmbeddedNode)
 
 
 def check_room(driver: str) -> None:
@@ -56,40 +69,49 @@ def check_room(driver: str) -> None:
 class EmbeddedCluster:
     """A running embedded cluster; use it as a context manager."""
 
-    CAPABILITIES: frozenset[str] = frozenset({"restart_kubelet", "process_drivers"})
+    CAPABILITIES: frozenset[str] = frozenset(
+        {"restart_kubelet", "restart_component", "process_drivers", "virtual_clock"}
+    )
 
     def __init__(self, spec: ClusterSpec, *, port: int = 0) -> None:
-        """Start it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be."""
+        """Start it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be.
+
+        Nodes and control plane are started, not waited for: see `wait_ready`.
+        """
         self.spec = spec
         self.capabilities = self.CAPABILITIES
+        self.clock = Clock()
         self._serial = itertools.count(1)
         self._lock = threading.Lock()
-        self._nodes: list[EmbeddedNode] = []
+        self._bare: list[EmbeddedNode] = []
+        self._whole: list[EmbeddedWholeNode] = []
         self._clients: dict[str, Client] = {}
         self._accounts: dict[str, tuple[str, str]] = {}
         self._proxy: ApiProxy | None = None
+        self._hosting: Hosting | None = None
+        self._control_plane: ControlPlane | None = None
         self._closed = False
         self.root = Path()  # nothing made yet
         self._admin_token = secrets.token_urlsafe(24)
-        tokens = StaticTokens({self._admin_token: User("drakit:admin", groups=(MASTERS,))})
-        self._server = ServerThread(
-            ServerConfig(
-                port=port,
-                feature_gates=dict(spec.gates),
-                runtime_config=dict(spec.runtime_config),
-                tokens=tokens,
+        self._kubelet_token = secrets.token_urlsafe(24)
+        self._tokens = StaticTokens({self._admin_token: User("drakit:admin", groups=(MASTERS,))})
+        try:
+            self._gates = gates.effective(dict(spec.gates))
+            self._server = ServerThread(
+                ServerConfig(
+                    port=port,
+                    feature_gates=self._gates,
+                    runtime_config=dict(spec.runtime_config),
+                    tokens=self._tokens,
+                    clock=self.clock.now,
+                )
             )
-        )
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
         self._guardian = Guardian()
         try:
-            # Socket paths are limited to 107 bytes: the folder has a short name on purpose.
-            self.root = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            self._guardian.watch_folder(self.root)
-            self._server.start()
-            self._ca_file = self.root / "ca.pem"
-            self._ca_file.write_bytes(self._server.ca_pem)
-            self._proxy = ApiProxy(self._server.url, self._server.ca_pem)
-        except ListenError as error:
+            self._start()
+        except (ListenError, ValueError) as error:
             self.close()
             raise ClusterError(str(error)) from None
         except OSError as error:
@@ -100,6 +122,32 @@ class EmbeddedCluster:
         except BaseException:
             self.close()
             raise
+
+    def _start(self) -> None:
+        # Socket paths are limited to 107 bytes: the folder has a short name on purpose.
+        self.root = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._guardian.watch_folder(self.root)
+        self._server.start()
+        self._server_component = ServerComponent(self._server)
+        self._ca_file = self.root / "ca.pem"
+        self._ca_file.write_bytes(self._server.ca_pem)
+        self._proxy = ApiProxy(self._server.url, self._server.ca_pem)
+        self._hosting = Hosting(self._server, self._tokens, self.clock, self._gates)
+        if not self.spec.control_plane:
+            return
+        # A third of the code, which a cluster without Pods starts without.
+        from clusters.embedded.control_plane import ControlPlane
+        from clusters.embedded.whole_node import EmbeddedWholeNode
+
+        self._control_plane = ControlPlane(self._hosting, self.spec, self._server.ca_pem)
+        self._control_plane.start()
+        parts = {
+            "hosting": self._hosting,
+            "kubelet": dict(self.spec.kubelet),
+            "api_token": self._kubelet_token,
+        }
+        for node_spec in self.spec.nodes:
+            self._whole.append(self._make(EmbeddedWholeNode, node_spec, **parts))
 
     def __enter__(self) -> EmbeddedCluster:
         return self
@@ -123,14 +171,71 @@ class EmbeddedCluster:
                 self._clients[identity] = Client(self._server.url, self._ca_file, self._admin_token)
             return self._clients[identity]
 
-    def add_node(self, spec: NodeSpec | None = None) -> EmbeddedNode:
-        """One more node."""
-        spec = spec or NodeSpec()
+    @property
+    def nodes(self) -> Sequence[EmbeddedWholeNode]:
+        """The whole nodes."""
+        return tuple(self._whole)
+
+    def component(self, name: str) -> Component:
+        """`apiserver`, `scheduler`, `controller-manager` (all controllers) or a controller by its name."""
+        if name == "apiserver":
+            return self._server_component
+        if self._control_plane is None:
+            raise ValueError(f'no component "{name}": this cluster has an API server alone')
+        return self._control_plane.component(name)
+
+    def wait_ready(self, timeout: float = 30.0) -> None:
+        """Wait until every whole node is Ready. Raises ClusterError with the state of those that are not."""
+        client = self.client()
+        wanted = {node.name for node in self._whole}
+        deadline = time.monotonic() + timeout
+        while True:
+            ready = {
+                node["metadata"]["name"]
+                for node in client.list("v1", "nodes")
+                if {"type": "Ready", "status": "True"}.items() <= _condition(node, "Ready").items()
+                and not (node.get("spec") or {}).get("taints")
+            } | {node.name for node in self._whole if node.spec.taints}
+            if not wanted - ready:
+                return
+            if time.monotonic() > deadline:
+                missing = sorted(wanted - ready)
+                lines = [
+                    line for node in self._whole if node.name in missing for line in node.kubelet.logs()[-3:]
+                ]
+                raise ClusterError(
+                    f"not Ready within {timeout:g} s: {', '.join(missing)}"
+                    + "".join(f"\n  {line}" for line in lines)
+                )
+            time.sleep(_POLL)
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """Write an administrator's kubeconfig, readable by its owner alone. Raises OSError."""
+        kubeconfig.write(
+            path,
+            server=self._server.url,
+            ca_pem=self._server.ca_pem,
+            token=self._admin_token,
+            user="drakit-admin",
+        )
+
+    def add_node(self, spec: NodeSpec | None = None) -> EmbeddedBareNode:
+        """One more bare node."""
+        node = self._make(EmbeddedBareNode, spec or NodeSpec())
+        with self._lock:
+            self._bare.append(node)
+            closed = self._closed
+        if closed:
+            node.close()
+            raise RuntimeError("the cluster is not running")
+        return node
+
+    def _make(self, kind: Callable[..., _Node], spec: NodeSpec, **parts: Any) -> _Node:
         if self._proxy is None or self._closed:
             raise RuntimeError("the cluster is not running")
         number = next(self._serial)
         name = spec.name or f"node-{number}"
-        node = EmbeddedNode(
+        return kind(
             name,
             spec,
             self.root / f"n{number}",
@@ -138,22 +243,18 @@ class EmbeddedCluster:
             guardian=self._guardian,
             identity=self._driver_identity,
             api_proxy=ClientView(self._proxy, f"driver-on-{name}"),
+            **parts,
         )
-        with self._lock:
-            self._nodes.append(node)
-            closed = self._closed
-        if closed:
-            node.close()
-            raise RuntimeError("the cluster is not running")
-        return node
 
     def redact(self, text: str) -> str:
         """The text without the credentials of this cluster."""
         with self._lock:
-            nodes = list(self._nodes)
+            nodes = [*self._bare, *self._whole]
         for node in nodes:
             text = node.redact(text)
-        return text.replace(self._admin_token, "[token]")
+        for token in (self._admin_token, self._kubelet_token):
+            text = text.replace(token, "[token]")
+        return text
 
     def _driver_identity(self, descriptor: Descriptor) -> tuple[str, str]:
         """Namespace and service account of a driver, with exactly the declared permissions; made once."""
@@ -188,12 +289,15 @@ class EmbeddedCluster:
         """Stop nodes, clients and the API server, and remove every file."""
         with self._lock:
             self._closed = True
-            nodes, self._nodes = self._nodes, []
+            nodes = [*self._bare, *self._whole]
+            self._bare, self._whole = [], []
         with contextlib.ExitStack() as stack:
             stack.callback(self._guardian.close)
             if self.root != Path():
                 stack.callback(shutil.rmtree, self.root, ignore_errors=True)
             stack.callback(self._server.stop)
+            if self._hosting is not None:
+                stack.callback(self._hosting.close)
             if self._proxy is not None:
                 stack.callback(self._proxy.close)
             for client in self._clients.values():
@@ -208,6 +312,11 @@ def _all_at_once(actions: Sequence[Callable[[], None]]) -> None:
         thread.start()
     for thread in threads:
         thread.join(_CLOSE_SECONDS)
+
+
+def _condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    return next((condition for condition in conditions if condition.get("type") == kind), {})
 
 
 def _object(api_version: str, kind: str, name: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A node of the embedded tier: directories, API objects, the kubelet's plugin half and the two proxies."""
+"""Nodes of the embedded tier: directories, a driver process and the two proxies; with and without a kubelet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOKEN_SECONDS = 24 * 3600
 
 
 class EmbeddedNode:
-    """One node.
+    """What every node is: a place where a driver runs.
 
     The driver under test talks to the API server through `api_proxy`, the kubelet to it through `plugin_proxy`.
     """
@@ -40,6 +40,7 @@ class EmbeddedNode:
         api_proxy: ClientView,
     ) -> None:
         self.name = name
+        self.spec = spec
         self._client = client
         self._guardian = guardian
         self._identity = identity
@@ -67,19 +68,11 @@ class EmbeddedNode:
             self.paths.cdi,
         ):
             path.mkdir(mode=0o750)
-        self._create_node(spec)
         self.api_proxy = api_proxy
         self.plugin_proxy = PluginProxy(
             self.paths.registry, self.paths.kubelet_registry, self.paths.proxy_sockets
         )
-        self.kubelet = PluginManager(name, self.paths.kubelet_registry)
         self.plugin_proxy.start()
-        self.kubelet.start()
-
-    def _create_node(self, spec: NodeSpec) -> None:
-        labels = {"kubernetes.io/hostname": self.name, **dict(spec.labels)}
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.name, "labels": labels}}
-        self._client.create("v1", "nodes", node)
 
     def stat(self, path: str) -> os.stat_result:
         """Status of a path as the node sees it. Raises OSError."""
@@ -132,6 +125,7 @@ class EmbeddedNode:
             "cdi_dir": str(self.paths.cdi),
             "hw_root": str(self.paths.hardware),
             "socket_dir": str(self.paths.root),
+            "machine": self.spec.machine,
         }
 
     def prepare(self, descriptor: Descriptor) -> None:
@@ -188,7 +182,26 @@ class EmbeddedNode:
         with contextlib.ExitStack() as stack:
             stack.callback(shutil.rmtree, self.paths.root, ignore_errors=True)
             stack.callback(self.plugin_proxy.stop)
-            stack.callback(self.kubelet.stop)
+            stack.callback(self._stop_kubelet)
             stack.callback(self._commands.close)
             if self._driver is not None:
                 stack.callback(self._driver.close)
+
+    def _stop_kubelet(self) -> None:
+        """Stop whatever is the kubelet of this node."""
+
+
+class EmbeddedBareNode(EmbeddedNode):
+    """A node whose kubelet is the kit: the plugin half alone, called by tests."""
+
+    def __init__(self, name: str, spec: NodeSpec, root: Path, *, client: Client, **parts: Any) -> None:
+        """`parts` are those of EmbeddedNode."""
+        super().__init__(name, spec, root, client=client, **parts)
+        labels = {"kubernetes.io/hostname": name, **dict(spec.labels)}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+        client.create("v1", "nodes", node)
+        self.kubelet = PluginManager(name, self.paths.kubelet_registry)
+        self.kubelet.start()
+
+    def _stop_kubelet(self) -> None:
+        self.kubelet.stop()

@@ -10,7 +10,7 @@ from pathlib import Path
 from clusters.client import Client
 from clusters.descriptor import Descriptor
 from clusters.embedded.kubelet.plugins import PluginError
-from clusters.interface import Node
+from clusters.interface import BareNode
 from clusters.process import DriverProcess, StartError, exit_text
 from conformance.contract import plugin
 from conformance.contract.claims import Allocated, Claim, ClaimFactory, Config, Device
@@ -29,7 +29,7 @@ class Bench:
     """What a contract test works with. Failures of the driver raise Failed; nothing here is tier specific."""
 
     def __init__(
-        self, node: Node, client: Client, descriptor: Descriptor, findings: Findings | None = None
+        self, node: BareNode, client: Client, descriptor: Descriptor, findings: Findings | None = None
     ) -> None:
         self.node = node
         self.client = client

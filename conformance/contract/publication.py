@@ -8,7 +8,7 @@ from typing import Any
 
 from clusters.client import Client
 from clusters.descriptor import Descriptor
-from clusters.interface import Node
+from clusters.interface import BareNode
 from conformance.contract.claims import RESOURCE_API, Device
 from conformance.contract.findings import Findings
 from conformance.contract.pools import complete, content, describe_slices, devices, versions
@@ -25,7 +25,7 @@ class Publication:
 
     def __init__(
         self,
-        node: Node,
+        node: BareNode,
         client: Client,
         descriptor: Descriptor,
         findings: Findings,

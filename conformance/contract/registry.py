@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clusters.descriptor import Descriptor
-from clusters.interface import Node
+from clusters.interface import BareNode
 from conformance.contract import plugin
 from conformance.contract.findings import Findings
 from conformance.contract.plugin import CallFailed, Info
@@ -24,7 +24,7 @@ class Registry:
     """The registration sockets of the driver under test, not through any proxy."""
 
     def __init__(
-        self, node: Node, descriptor: Descriptor, findings: Findings, check_alive: Callable[[], None]
+        self, node: BareNode, descriptor: Descriptor, findings: Findings, check_alive: Callable[[], None]
     ) -> None:
         self._node = node
         self._descriptor = descriptor

@@ -16,7 +16,7 @@ def test_a_taken_port_is_told_with_a_way_out(monkeypatch: pytest.MonkeyPatch, tm
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ClusterError) as caught:
-            cluster.EmbeddedCluster(ClusterSpec(), port=port)
+            cluster.EmbeddedCluster(ClusterSpec(control_plane=False), port=port)
     text = str(caught.value)
     assert text.startswith(f"the API server cannot listen on 127.0.0.1:{port}: ")
     assert "choose another port (0 takes a free one) or stop the process that uses it" in text
@@ -27,7 +27,7 @@ def test_a_temporary_folder_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch
     gone = tmp_path / "gone"
     monkeypatch.setattr(cluster.tempfile, "tempdir", str(gone))
     with pytest.raises(ClusterError) as caught:
-        cluster.EmbeddedCluster(ClusterSpec())
+        cluster.EmbeddedCluster(ClusterSpec(control_plane=False))
     assert str(caught.value).startswith(f"cannot use the temporary folder {gone}: No such file")
 
 

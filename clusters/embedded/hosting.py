@@ -1,0 +1,135 @@
+"""Components of an embedded cluster under the names and identities they have in a real one."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from clusters.clock import Clock
+from clusters.embedded.apiserver.auth.tokens import StaticTokens
+from clusters.embedded.apiserver.auth.users import User
+from clusters.embedded.apiserver.thread import ServerThread
+from clusters.embedded.components.client import ApiClient
+from clusters.embedded.components.component import Component, Context
+from clusters.embedded.components.host import ComponentHost
+from clusters.tls import client_context
+
+_ACCOUNTS: Final = "system:serviceaccounts"
+
+
+def service_account(namespace: str, name: str) -> User:
+    """The user that a service account acts as."""
+    return User(
+        f"system:serviceaccount:{namespace}:{name}",
+        groups=(_ACCOUNTS, f"{_ACCOUNTS}:{namespace}", "system:authenticated"),
+    )
+
+
+def node_user(name: str) -> User:
+    """The user of a node's kubelet."""
+    return User(f"system:node:{name}", groups=("system:nodes", "system:authenticated"))
+
+
+class HostedComponents:
+    """One component or several under one name; all of `clusters.interface.Component`."""
+
+    def __init__(self, host: ComponentHost, names: Sequence[str]) -> None:
+        self._host = host
+        self._names = tuple(names)
+
+    def start(self) -> None:
+        """Start what does not run."""
+        self._host.start(*self._names)
+
+    def stop(self) -> None:
+        """Stop what runs."""
+        self._host.stop(*self._names)
+
+    def kill(self) -> None:
+        """End it without any shutdown code."""
+        self._host.kill(*self._names)
+
+    def restart(self) -> None:
+        """Stop and start."""
+        self._host.restart(*self._names)
+
+    @property
+    def running(self) -> bool:
+        """Whether all of it runs."""
+        return all(self._host.running(name) for name in self._names)
+
+    def logs(self) -> list[str]:
+        """The last lines of the logs."""
+        return [line for name in self._names for line in self._host.logs(name)]
+
+
+class ServerComponent:
+    """The API server as a component; objects, port and certificates survive its restart."""
+
+    def __init__(self, server: ServerThread) -> None:
+        self._server = server
+        self._running = True
+
+    def start(self) -> None:
+        """Start it again."""
+        if not self._running:
+            self._server.start()
+            self._running = True
+
+    def stop(self) -> None:
+        """End all connections and listen no more."""
+        if self._running:
+            self._running = False
+            self._server.stop()
+
+    kill = stop
+
+    def restart(self) -> None:
+        """Stop and start."""
+        self.stop()
+        self.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it listens."""
+        return self._running
+
+    def logs(self) -> list[str]:
+        """Nothing: the embedded server writes no log."""
+        return []
+
+
+class Hosting:
+    """Registers components with a client of their own identity."""
+
+    def __init__(
+        self, server: ServerThread, tokens: StaticTokens, clock: Clock, gates: Mapping[str, bool]
+    ) -> None:
+        """`tokens` is the server's own set: each component's token is added to it."""
+        self.host = ComponentHost()
+        self._server = server
+        self._tokens = tokens
+        self.clock = clock
+        self._gates = gates
+        self._tls = client_context(server.ca_pem)
+
+    def register(
+        self, name: str, factory: Callable[[], Component], user: User, agent: str
+    ) -> HostedComponents:
+        """Make a component known that acts as `user`; `agent` is the first word of its User-Agent."""
+        token = secrets.token_urlsafe(24)
+        self._tokens.add(token, user)
+        user_agent = f"{agent}/v1.37.2 (linux/amd64) drakit/{name}"
+
+        def context(log: logging.Logger) -> Context:
+            client = ApiClient(self._server.url, self._tls, token, user_agent)
+            return Context(client, self.clock, self._gates, log)
+
+        self.host.register(name, factory, context)
+        return HostedComponents(self.host, [name])
+
+    def close(self) -> None:
+        """End all components."""
+        self.host.close()
