@@ -1,0 +1,218 @@
+"""The structured allocator: devices for the claims of one pod, node by node."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from .capacity import CapacityError, fits
+from .constraints import Constraint, DistinctAttribute, MatchAttribute, static_attribute
+from .counters import Baseline, PoolCounters
+from .errors import AllocationError, NodeError
+from .features import Features
+from .model import Device, PoolID, SliceCache
+from .node_match import NodeSelectorError
+from .pools import Pool, SliceIndex, gather
+from .requests import Claim, ClassLookup, Request, claim_name, read_requests
+from .results import allocation_result
+from .search import ClaimPlan, Search, Surroundings
+from .selectors import CelCache
+from .state import AllocatedState
+
+
+class Allocator:
+    """Finds devices for claims on a given node.
+
+    It knows the cluster as it was when it was made; make a new one for each attempt to schedule a pod. `allocate` may
+    be called for many nodes, also by several threads. It never changes what it was given.
+    """
+
+    def __init__(
+        self,
+        gates: Mapping[str, bool],
+        claims: Sequence[Claim],
+        state: AllocatedState,
+        classes: ClassLookup,
+        slices: Iterable[Mapping[str, Any]],
+        cel: CelCache,
+        slice_cache: SliceCache | None = None,
+        new_share_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        """All objects are those of resource.k8s.io/v1 as plain dicts.
+
+        `gates`: feature gates of the scheduler. `claims`: the unallocated claims of the pod in its order. `classes`:
+        DeviceClass by name or None. `slices`: all ResourceSlices, with the taints of DeviceTaintRules already in
+        them. `cel` and `slice_cache` should live as long as the scheduler: they make later attempts fast.
+        """
+        self._features = Features.from_gates(gates)
+        self._claims = claims
+        self._state = state
+        self._classes = classes
+        self._cel = cel
+        self._index = SliceIndex((slice_cache or SliceCache()).parsed(slices))
+        self._new_share_id = new_share_id
+        self._baselines: dict[tuple[PoolID, frozenset[str]], Baseline] = {}
+
+    def allocate(
+        self,
+        node: Mapping[str, Any],
+        cancelled: Callable[[], bool] | None = None,
+        claims: Sequence[Claim] | None = None,
+    ) -> list[dict[str, Any]]:
+        """One AllocationResult per claim, in their order; empty when the node cannot satisfy them together.
+
+        `cancelled` is asked at each step of the search. `claims` replace those of the constructor where a node needs
+        claims of its own (extended resources). Results share parts with the inputs: do not change them.
+
+        Raises NodeError when that holds for this node only, AllocationCancelledError when told to stop, and
+        AllocationError when no other node should be tried.
+        """
+        return _Attempt(self, node, self._claims if claims is None else claims, cancelled or _never).result()
+
+
+class _Attempt:
+    """One node, one set of claims."""
+
+    def __init__(
+        self,
+        owner: Allocator,
+        node: Mapping[str, Any],
+        claims: Sequence[Claim],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._owner = owner
+        self._features = owner._features
+        self._node = node
+        self._claims = claims
+        self._cancelled = cancelled
+        self._matches: dict[tuple[int, int], bool] = {}
+        self._pools = gather(owner._index, node, self._features)
+        self._by_id = {pool.id: pool for pool in self._pools}
+
+    def result(self) -> list[dict[str, Any]]:
+        plans = [
+            ClaimPlan(
+                read_requests(claim, self._features, self._owner._classes, self._collect),
+                self._constraints(claim),
+            )
+            for claim in self._claims
+        ]
+        candidates = tuple(chain.from_iterable(pool.devices for pool in self._pools if pool.usable))
+        around = Surroundings(
+            features=self._features,
+            state=self._owner._state,
+            candidates=candidates,
+            node_features=frozenset((self._node.get("status") or {}).get("declaredFeatures") or ()),
+            selectable=self._selectable,
+            counters=self._counters,
+            new_share_id=self._owner._new_share_id,
+            cancelled=self._cancelled,
+        )
+        search = Search(plans, around)
+        if not search.run():
+            invalid = sum(1 for pool in self._pools if pool.invalid_reason)
+            if invalid:
+                raise NodeError(invalid)
+            return []
+        return [
+            allocation_result(
+                claim,
+                [
+                    search.chosen.get((index, number), plan.choices[0])
+                    for number, plan in enumerate(plans[index].requests)
+                ],
+                search.picks[index],
+                self._node["metadata"]["name"],
+                self._features,
+            )
+            for index, claim in enumerate(self._claims)
+        ]
+
+    def _constraints(self, claim: Claim) -> list[Constraint]:
+        result: list[Constraint] = []
+        lists = self._features.list_type_attributes
+        for index, entry in enumerate((claim["spec"].get("devices") or {}).get("constraints") or ()):
+            requests = frozenset(entry.get("requests") or ())
+            if entry.get("matchAttribute") is not None:
+                result.append(MatchAttribute(requests, entry["matchAttribute"], lists, _attribute))
+            elif entry.get("distinctAttribute") is not None and not self._features.stable:
+                result.append(DistinctAttribute(requests, entry["distinctAttribute"], lists, _attribute))
+            else:
+                text = "empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {claim_name(claim)}, constraint #{index}: {text}")
+        return result
+
+    def _collect(self, request: Request) -> list[Device]:
+        """The devices of a request for all. Devices in use are among them, so that it fails then."""
+        where = f"claim {request.claim}, request {request.name}"
+        found = []
+        for pool in self._pools:
+            if not pool.usable:
+                problem = "being updated" if pool.incomplete else "invalid"
+                text = f"asks for all devices, but resource pool {pool.id} is currently {problem}"
+                raise AllocationError(f"{where}: {text}")
+            for device in pool.devices:
+                if self._selectable(request, device) and self._large_enough(request, device, where):
+                    found.append(device)
+        return found
+
+    def _large_enough(self, request: Request, device: Device, where: str) -> bool:
+        if not self._features.consumable_capacity:
+            return True
+        try:
+            return fits(device.capacity, request.capacity, self._features.fractional_capacity_range)
+        except CapacityError as error:
+            text = f"checking capacity for device {device.id.device}: {error}"
+            raise AllocationError(f"{where}: {text}") from None
+
+    def _selectable(self, request: Request, device: Device) -> bool:
+        key = (id(request), id(device))
+        known = self._matches.get(key)
+        if known is None:
+            known = self._matches[key] = self._select(request, device)
+        return known
+
+    def _select(self, request: Request, device: Device) -> bool:
+        if not self._features.binding_conditions and device.spec.get("bindingConditions"):
+            return False
+        first = self._owner._cel.first_mismatch
+        class_name = request.class_["metadata"]["name"]
+        if first(request.class_selectors, device, f"class {class_name}") is not None:
+            return False
+        if first(request.selectors, device, f"claim {request.claim}") is not None:
+            return False
+        if not device.slice.per_device_nodes:
+            return True
+        try:
+            return device.nodes.matches(self._node)
+        except NodeSelectorError as error:
+            raise AllocationError(str(error)) from None
+
+    def _counters(self, pool_id: PoolID) -> PoolCounters:
+        pool = self._by_id[pool_id]
+        return PoolCounters(self._baseline(pool), self._features.compatibility_groups)
+
+    def _baseline(self, pool: Pool) -> Baseline:
+        """Nodes may see different slices of a pool, so the slices are part of the key."""
+        names = frozenset(entry.header.name for entry in (*pool.slices, *pool.other_slices))
+        key = (pool.id, names)
+        known = self._owner._baselines.get(key)
+        if known is None:
+            state = self._owner._state
+            in_use = [
+                device
+                for device in pool.all_devices()
+                if device.id in state.devices or (device.id in state.shared_devices)
+            ]
+            known = self._owner._baselines[key] = Baseline.of(pool, in_use)
+        return known
+
+
+def _attribute(request: Request, device: Device, name: str) -> Mapping[str, Any] | None:
+    return static_attribute(device, name)
+
+
+def _never() -> bool:
+    return False

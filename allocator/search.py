@@ -1,0 +1,297 @@
+"""The search: which devices, together, satisfy all claims of a pod on one node.
+
+Depth first over claims, their requests and the devices of each request; the first complete solution wins, so the
+order of pools, slices, devices and alternatives is a preference. Within a request only combinations are tried, not
+permutations. Source: dynamic-resource-allocation v0.37.2 `structured/internal/experimental/allocator_experimental.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from dra_api.quantity import Quantity
+
+from .capacity import CapacityError, consumption, fits
+from .constraints import Constraint
+from .counters import PoolCounters
+from .errors import AllocationCancelledError, AllocationError
+from .features import Features
+from .model import Device, DeviceID, PoolID
+from .requests import MAX_RESULTS, Request, RequestPlan
+from .state import AllocatedState, add_amounts, remove_amounts
+from .taints import all_tolerated
+
+_OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
+_NOTHING: Final[Mapping[str, Quantity]] = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pick:
+    """A device that was given to a request. Shares have an id and say what they consume."""
+
+    request: Request
+    device: Device
+    share_id: str | None = None
+    consumed: Mapping[str, Quantity] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPlan:
+    """What to find for a claim."""
+
+    requests: Sequence[RequestPlan]
+    constraints: Sequence[Constraint]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the search looks at and does not change."""
+
+    features: Features
+    state: AllocatedState
+    candidates: Sequence[Device]
+    """Devices of usable pools in the order in which they are tried."""
+    node_features: frozenset[str]
+    """The features that the node declares."""
+    selectable: Callable[[Request, Device], bool]
+    """Whether selectors and node selection admit the device."""
+    counters: Callable[[PoolID], PoolCounters]
+    """Fresh counters of a pool."""
+    new_share_id: Callable[[], str]
+    cancelled: Callable[[], bool]
+
+
+class _Outcome(Enum):
+    FOUND = 1
+    IMPOSSIBLE = 2
+    TOO_MANY = 3
+    """Impossible because a claim would get too many devices: other devices for earlier requests do not help."""
+
+
+_Step = Generator["_Step", _Outcome, _Outcome]
+"""A part of the search. It yields the parts that it needs and receives their outcomes."""
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What was done to take a device, for undoing it."""
+
+    counters: PoolCounters | None = None
+    constraints: int = 0
+    marked: bool = False
+    consumed: dict[str, Quantity] | None = None
+    was_shared: bool = False
+
+
+class Search:
+    """One search; use it once."""
+
+    def __init__(self, plans: Sequence[ClaimPlan], around: Surroundings) -> None:
+        self._plans = plans
+        self._around = around
+        self._features = around.features
+        self._holders: dict[DeviceID, list[int]] = {}
+        """Device -> claims (by index) that get it in this attempt; more than one with admin access only."""
+        self._consuming: dict[DeviceID, dict[str, Quantity]] = {}
+        """Shared device -> what shares of this attempt consume; present as soon as there is a share."""
+        self._counters: dict[PoolID, PoolCounters] = {}
+        self.picks: list[list[Pick]] = [[] for _ in plans]
+        """For each claim its devices in the order of the requests."""
+        self.chosen: dict[tuple[int, int], Request] = {}
+        """(claim, request) -> the alternative that was taken, for prioritised lists."""
+
+    def run(self) -> bool:
+        """Whether there is a solution; `picks` and `chosen` then hold it.
+
+        Raises AllocationError for problems that no other device could solve.
+        """
+        # The parts call each other through this loop: large claims would exceed the depth of Python's stack.
+        steps = [self._request(0, 0)]
+        outcome: _Outcome | None = None
+        while True:
+            try:
+                needed = next(steps[-1]) if outcome is None else steps[-1].send(outcome)
+            except StopIteration as finished:
+                outcome = finished.value
+                steps.pop()
+                if not steps:
+                    return outcome is _Outcome.FOUND
+            else:
+                outcome = None
+                steps.append(needed)
+
+    def _request(self, claim: int, number: int) -> _Step:
+        """Satisfy a request of a claim and all that come after it."""
+        self._check_cancelled()
+        if claim == len(self._plans):
+            return _Outcome.FOUND
+        requests = self._plans[claim].requests
+        if number == len(requests):
+            outcome = yield self._request(claim + 1, 0)
+            # Another choice for this claim may lead to a smaller choice in a later one.
+            return _Outcome.IMPOSSIBLE if outcome is _Outcome.TOO_MANY else outcome
+        request = requests[number]
+        if not request.prioritized:
+            return (yield self._devices(claim, number, request.choices[0], 0, 0))
+        all_too_many = True
+        for choice in request.choices:
+            outcome = yield self._devices(claim, number, choice, 0, 0)
+            if outcome is _Outcome.TOO_MANY:
+                continue
+            all_too_many = False
+            if outcome is _Outcome.FOUND:
+                self.chosen[claim, number] = choice
+                return outcome
+        return _Outcome.TOO_MANY if all_too_many else _Outcome.IMPOSSIBLE
+
+    def _devices(self, claim: int, number: int, request: Request, index: int, start: int) -> _Step:
+        """Find devices for a request from its `index`-th on, beginning with candidate `start`."""
+        self._check_cancelled()
+        if request.takes_all and not request.devices:
+            return _Outcome.IMPOSSIBLE
+        if index >= request.count:
+            return (yield self._request(claim, number + 1))
+        if request.count - index > MAX_RESULTS - len(self.picks[claim]):
+            return _Outcome.TOO_MANY
+        if request.takes_all:
+            taken = self._take(claim, request, request.devices[index])
+            if taken is None:
+                return _Outcome.IMPOSSIBLE
+            outcome = yield self._devices(claim, number, request, index + 1, 0)
+            if outcome is not _Outcome.FOUND:
+                self._give_back(claim, request, request.devices[index], taken)
+            return outcome
+        candidates = self._around.candidates
+        for position in range(start, len(candidates)):
+            device = candidates[position]
+            if not self._free(claim, request, device.id):
+                continue
+            if not self._around.selectable(request, device):
+                continue
+            if self._features.consumable_capacity and not self._has_capacity(request, device):
+                continue
+            taken = self._take(claim, request, device)
+            if taken is None:
+                continue
+            outcome = yield self._devices(claim, number, request, index + 1, position + 1)
+            if outcome is _Outcome.FOUND:
+                return outcome
+            self._give_back(claim, request, device, taken)
+            if outcome is _Outcome.TOO_MANY:
+                return outcome
+        return _Outcome.IMPOSSIBLE
+
+    def _check_cancelled(self) -> None:
+        if self._around.cancelled():
+            raise AllocationCancelledError
+
+    def _free(self, claim: int, request: Request, device: DeviceID) -> bool:
+        """Nobody else has the device. Admin access only must not take it twice for one claim."""
+        holders = self._holders.get(device)
+        if request.admin_access:
+            return not holders or claim not in holders
+        return not holders and device not in self._around.state.devices
+
+    def _has_capacity(self, request: Request, device: Device) -> bool:
+        try:
+            return fits(
+                device.capacity,
+                request.capacity,
+                self._features.fractional_capacity_range,
+                self._around.state.capacity.get(device.id, _NOTHING),
+                self._consuming.get(device.id, _NOTHING),
+            )
+        except CapacityError as error:
+            where = f"claim {request.claim}, request {request.name}"
+            raise AllocationError(f"{where}: checking capacity for device {device.id}: {error}") from None
+
+    def _take(self, claim: int, request: Request, device: Device) -> _Taken | None:
+        """Give a selectable device to a request, or change nothing and return None."""
+        shareable = self._features.consumable_capacity and device.allows_multiple
+        if not (shareable and request.admin_access) and not self._free(claim, request, device.id):
+            return None
+        if not self._operations_possible(device):
+            return None
+        if device.consumes and not self._features.partitionable_devices:
+            return None
+        taken = _Taken()
+        if (
+            self._take_counters(device, shareable, taken)
+            and (
+                not self._features.device_taints or all_tolerated(device.blocking_taints, request.tolerations)
+            )
+            and self._satisfy_constraints(claim, request, device, taken)
+        ):
+            if not shareable:
+                self._holders.setdefault(device.id, []).append(claim)
+                taken.marked = True
+            if not self._features.consumable_capacity or self._has_capacity(request, device):
+                self.picks[claim].append(self._pick(request, device, shareable, taken))
+                return taken
+        self._undo(claim, request, device, taken)
+        return None
+
+    def _operations_possible(self, device: Device) -> bool:
+        """Only the experimental implementation looks at slices whose node operations are left out."""
+        if not device.slice.skip_node_operations or not self._features.experimental:
+            return True
+        return (
+            self._features.optional_node_operations
+            and _OPTIONAL_NODE_OPERATIONS in self._around.node_features
+        )
+
+    def _take_counters(self, device: Device, shareable: bool, taken: _Taken) -> bool:
+        if not device.consumes:
+            return True
+        if shareable and (device.id in self._around.state.shared_devices or device.id in self._consuming):
+            return True  # the first share has taken the counters
+        pool = device.slice.pool_id
+        counters = self._counters.get(pool)
+        if counters is None:
+            counters = self._counters[pool] = self._around.counters(pool)
+        if not counters.take(device):
+            return False
+        taken.counters = counters
+        return True
+
+    def _satisfy_constraints(self, claim: int, request: Request, device: Device, taken: _Taken) -> bool:
+        for constraint in self._plans[claim].constraints:
+            if not constraint.add(request, device):
+                if request.takes_all:  # no other device can take its place
+                    raise AllocationError(
+                        f"claim {request.claim}, request {request.name}: cannot add device {device.id}"
+                        " because a claim constraint would not be satisfied"
+                    )
+                return False
+            taken.constraints += 1
+        return True
+
+    def _pick(self, request: Request, device: Device, shareable: bool, taken: _Taken) -> Pick:
+        if not shareable:
+            return Pick(request, device)
+        consumed = consumption(
+            device.capacity, request.capacity or {}, self._features.fractional_capacity_range
+        )
+        taken.was_shared = device.id in self._consuming
+        taken.consumed = consumed
+        add_amounts(self._consuming, device.id, consumed)
+        return Pick(request, device, self._around.new_share_id(), consumed or None)
+
+    def _give_back(self, claim: int, request: Request, device: Device, taken: _Taken) -> None:
+        self.picks[claim].pop()
+        self._undo(claim, request, device, taken)
+
+    def _undo(self, claim: int, request: Request, device: Device, taken: _Taken) -> None:
+        if taken.consumed is not None:
+            remove_amounts(self._consuming, device.id, taken.consumed)
+            if taken.was_shared:  # the entry also says that there is a share, so it must outlive this one
+                self._consuming.setdefault(device.id, {})
+        if taken.marked:
+            self._holders[device.id].remove(claim)
+        for constraint in reversed(self._plans[claim].constraints[: taken.constraints]):
+            constraint.remove(request)
+        if taken.counters is not None:
+            taken.counters.give_back()
