@@ -1,0 +1,51 @@
+"""Images: every name is present; names in their full form, stable digests, and what well-known ones start."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from clusters.containers.model import Image
+
+_SHELLS = {"ubuntu": "/bin/bash", "debian": "/bin/bash", "busybox": "sh", "alpine": "/bin/sh"}
+PAUSE = ("/pause",)
+
+
+def full_name(image: str) -> str:
+    """The name with registry and tag, as `docker.io/library/ubuntu:22.04`; with a digest the tag is dropped."""
+    name, _, digest = image.partition("@")
+    first, slash, _ = name.partition("/")
+    if not slash:
+        name = f"docker.io/library/{name}"
+    elif not ("." in first or ":" in first or first == "localhost"):
+        name = f"docker.io/{name}"
+    repository, tag = _split_tag(name)
+    return f"{repository}@{digest}" if digest else f"{repository}:{tag or 'latest'}"
+
+
+def _split_tag(name: str) -> tuple[str, str]:
+    head, colon, tag = name.rpartition(":")
+    return (head, tag) if colon and "/" not in tag else (name, "")
+
+
+def resolve(image: str) -> Image:
+    """The image of a name. Digests are made from the name, so they are the same on every node and run."""
+    name = full_name(image)
+    repository, _, digest = name.partition("@")
+    repository = _split_tag(repository)[0]
+    content = digest or f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+    identity = hashlib.sha256(f"config of {content}".encode()).hexdigest()
+    return Image(f"sha256:{identity}", name, f"{repository}@{content}", size=4 * 1024 * 1024)
+
+
+def command_line(image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
+    """What is started: the command replaces the image's entry point and command, args only the latter.
+
+    Images have no entry point here, and as command a shell if they are well known for it, else the pause program,
+    which runs until it is stopped.
+    """
+    if command or args:
+        return (*command, *args)
+    repository = _split_tag(full_name(image).partition("@")[0])[0]
+    shell = _SHELLS.get(repository.rpartition("/")[2])
+    return (shell,) if shell else PAUSE

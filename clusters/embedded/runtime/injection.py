@@ -1,0 +1,154 @@
+"""From what a kubelet asks for to what the container will see: CDI resolved and applied."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from clusters.containers.images import command_line
+from clusters.containers.model import ContainerConfig, LinuxResources, RuntimeServiceError, Sandbox
+from clusters.containers.view import PATH, ContainerView, RecordedHook, VisibleDevice, VisibleMount
+from node_api import cdi
+from node_api.cdi.container import ContainerDevice, ContainerMount, DeviceRule
+from node_api.cdi.directory import UnresolvableError
+
+ANNOTATION_PREFIX = "cdi.k8s.io/"
+
+
+def look_up(path: str) -> cdi.HostNode:
+    """A device node of the host: a real one, or a regular file that records one as `c MAJOR:MINOR`."""
+    try:
+        return cdi.host_nodes()(path)
+    except cdi.NotADeviceNodeError:
+        recorded = _recorded_node(Path(path))
+        if recorded is None:
+            raise
+        return recorded
+
+
+def _recorded_node(path: Path) -> cdi.HostNode | None:
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > 64:
+        return None
+    kind, _, numbers = path.read_bytes().decode("ascii", "replace").strip().partition(" ")
+    major, colon, minor = numbers.partition(":")
+    if kind not in ("b", "c") or not (colon and major.isdigit() and minor.isdigit()):
+        return None
+    return cdi.HostNode(kind, int(major), int(minor), stat.S_IMODE(found.st_mode) & 0o777)
+
+
+def requested_ids(config: ContainerConfig) -> list[str]:
+    """CDI names of a container: those of the field, then those of annotations, each once. As containerd does."""
+    ids = list(config.cdi_devices)
+    for key, value in config.annotations.items():
+        if key.startswith(ANNOTATION_PREFIX):
+            ids += value.split(",")
+    return list(dict.fromkeys(ids))
+
+
+def build(
+    config: ContainerConfig, sandbox: Sandbox, container_id: str, directories: Sequence[Path]
+) -> cdi.Container:
+    """The container with all edits applied. Raises RuntimeServiceError with containerd's texts."""
+    container = cdi.Container(
+        env=[
+            f"PATH={PATH}",
+            f"HOSTNAME={sandbox.config.hostname}",
+            *(f"{name}={value}" for name, value in config.envs),
+        ],
+        uid=config.run_as_user or 0,
+        gid=config.run_as_group or 0,
+        additional_gids=list(config.supplemental_groups),
+    )
+    try:
+        for mount in config.mounts:
+            _add_mount(container, mount.container_path, mount.host_path, mount.readonly)
+        for device in config.devices:
+            _add_device(container, device.container_path, device.host_path, device.permissions)
+    except OSError as problem:
+        cause = f"{problem.filename}: {(problem.strerror or str(problem)).lower()}"
+        raise RuntimeServiceError(
+            "Unknown", f'failed to generate container "{container_id}" spec: failed to generate spec: {cause}'
+        ) from problem
+    try:
+        ids = requested_ids(config)
+        if ids:
+            cdi.apply(cdi.resolve(ids, directories).edits, container, look_up)
+    except (UnresolvableError, cdi.InjectionError) as problem:
+        raise RuntimeServiceError(
+            "Unknown", f"failed to create containerd container: CDI device injection failed: {problem}"
+        ) from problem
+    return container
+
+
+def _add_mount(container: cdi.Container, destination: str, source: str, readonly: bool) -> None:
+    # containerd makes a missing source of a Pod's mount; a missing source that CDI names fails at the start.
+    place = Path(source)
+    if not place.exists():
+        place.mkdir(parents=True, mode=0o755)
+    options = ("rbind", "rprivate", "ro" if readonly else "rw")
+    container.mounts = [mount for mount in container.mounts if mount.destination != destination]
+    container.mounts.append(ContainerMount(destination, str(place.resolve()), "bind", options))
+
+
+def _add_device(container: cdi.Container, path: str, host_path: str, permissions: str) -> None:
+    try:
+        node = look_up(host_path)
+    except cdi.NotADeviceNodeError as problem:
+        raise OSError(0, "not a device node", host_path) from problem
+    container.devices = [device for device in container.devices if device.path != path]
+    container.devices.append(ContainerDevice(path, node.type, node.major, node.minor, node.mode))
+    container.device_rules.append(DeviceRule(node.type, node.major, node.minor, permissions))
+
+
+def view(config: ContainerConfig, sandbox: Sandbox, container: cdi.Container) -> ContainerView:
+    """What a program in the container sees."""
+    return ContainerView(
+        hostname=sandbox.config.hostname,
+        arguments=command_line(config.image, config.command, config.args),
+        working_dir=config.working_dir or "/",
+        environment=container.environment,
+        devices=tuple(_visible(device, container.device_rules) for device in container.devices),
+        mounts=tuple(
+            VisibleMount(mount.destination, mount.source, mount.type, mount.options)
+            for mount in container.mounts
+        ),
+        limits=limits(config.resources),
+        hooks=tuple(
+            RecordedHook(stage, hook.path, tuple(hook.args), tuple(hook.env), hook.timeout)
+            for stage, hooks in container.hooks.items()
+            for hook in hooks
+        ),
+        uid=container.uid,
+        gid=container.gid,
+        groups=tuple(container.additional_gids),
+        intel_rdt=None if container.intel_rdt is None else asdict(container.intel_rdt),
+        net_devices=dict(container.net_devices),
+        cdi_devices=tuple(requested_ids(config)),
+    )
+
+
+def _visible(device: ContainerDevice, rules: Sequence[DeviceRule]) -> VisibleDevice:
+    mode = 0o666 if device.file_mode is None else device.file_mode
+    numbers = (device.type, device.major, device.minor)
+    allowed = {
+        letter for rule in rules if (rule.type, rule.major, rule.minor) == numbers for letter in rule.access
+    }
+    access = "".join(letter for letter in "rwm" if letter in allowed)
+    return VisibleDevice(device.path, *numbers, mode, device.uid or 0, device.gid or 0, access)
+
+
+def limits(resources: LinuxResources) -> dict[str, int | str]:
+    """The limits that are set, by the names of `ContainerView.limits`."""
+    found: dict[str, int | str] = {
+        "memory": resources.memory_limit_in_bytes,
+        "cpuQuota": resources.cpu_quota,
+        "cpuPeriod": resources.cpu_period,
+        "cpuShares": resources.cpu_shares,
+        "cpusetCpus": resources.cpuset_cpus,
+        "cpusetMems": resources.cpuset_mems,
+    }
+    found |= {f"hugepages-{size}": limit for size, limit in resources.hugepage_limits.items()}
+    return {name: value for name, value in found.items() if value}
