@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import socket
 import ssl
+import weakref
 from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import Any, Final
@@ -16,7 +20,10 @@ APPLY: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _TIMEOUT: Final = 30.0
+_CLOSE_SECONDS: Final = 1.0
 # A watch with nothing to tell still gets a bookmark a minute; silence beyond this is a broken connection.
 _WATCH_SILENCE: Final = 150.0
 Object = dict[str, Any]
@@ -37,6 +44,7 @@ class ApiClient:
             "User-Agent": user_agent,
         }
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     async def __aenter__(self) -> ApiClient:
         return self
@@ -47,14 +55,31 @@ class ApiClient:
         await self.close()
 
     async def close(self) -> None:
-        """Give back the connections."""
+        """End the connections; returns when their sockets are closed, so that the loop may end."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+        deadline = asyncio.get_running_loop().time() + _CLOSE_SECONDS
+        while left := [one for one in self._sockets if one.fileno() != -1]:
+            if asyncio.get_running_loop().time() > deadline:
+                # The other side does not take part in the end of TLS: the end of TCP is seen without it.
+                for one in left:
+                    with contextlib.suppress(OSError):
+                        one.shutdown(socket.SHUT_RDWR)
+                self._sockets.clear()
+            await asyncio.sleep(0.001)
+
+    def _open_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
+        return made
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=self._tls, limit=0, keepalive_timeout=60)
+            connector = aiohttp.TCPConnector(
+                ssl=self._tls, limit=0, keepalive_timeout=60, socket_factory=self._open_socket
+            )
             self._session = aiohttp.ClientSession(
                 connector=connector, headers=self._headers, timeout=aiohttp.ClientTimeout(total=_TIMEOUT)
             )

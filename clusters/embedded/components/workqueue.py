@@ -24,6 +24,10 @@ _MAX_EXPONENT: Final = 18
 Key = TypeVar("Key")
 
 
+class SyncError(Exception):
+    """A key that cannot be handled now, for a reason that is no fault of the controller; it is tried again."""
+
+
 class WorkQueue(Generic[Key]):
     """Keys waiting to be handled; to be used in one event loop."""
 
@@ -109,20 +113,24 @@ class WorkQueue(Generic[Key]):
 
 
 async def run_workers(
-    queue: WorkQueue[Key], sync: Callable[[Key], Awaitable[None]], workers: int = 1, name: str = ""
+    queue: WorkQueue[Key],
+    sync: Callable[[Key], Awaitable[None]],
+    workers: int = 1,
+    name: str = "",
+    log: logging.Logger = _LOG,
 ) -> None:
-    """Handle keys until cancelled; one whose `sync` raises is retried later."""
+    """Handle keys until cancelled; one whose `sync` raises is retried later, the reason goes to the log."""
 
     async def work() -> None:
         while True:
             key = await queue.get()
             try:
                 await sync(key)
-            except ClientError as error:
-                _LOG.info("%s %s: %s", name, key, error)
+            except (ClientError, SyncError) as error:
+                log.info("%s %s: %s", name, key, error)
                 queue.add_rate_limited(key)
-            except Exception:  # noqa: BLE001 - one key must not end the controller
-                _LOG.exception("%s %s failed", name, key)
+            except Exception:
+                log.exception("%s %s failed", name, key)
                 queue.add_rate_limited(key)
             else:
                 queue.forget(key)

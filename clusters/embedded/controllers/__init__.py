@@ -1,0 +1,1 @@
+"""Controllers of the embedded control plane, each a component of its own."""
