@@ -57,6 +57,11 @@ class Informer:
         """Whether the first list is in the cache."""
         return self._synced.is_set()
 
+    @property
+    def resource_version(self) -> str:
+        """The version up to which the cache is current; empty before the first list."""
+        return self._version
+
     async def wait_synced(self) -> None:
         """Wait for the first list."""
         await self._synced.wait()
