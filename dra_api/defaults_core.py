@@ -24,7 +24,6 @@ _POD_SPEC: Final = {
     "terminationGracePeriodSeconds": 30,
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
-    "enableServiceLinks": True,
 }
 
 
@@ -62,6 +61,20 @@ def _pod(pod: Object) -> None:
     spec: Object = pod.setdefault("spec", {})
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
+    apply_pod_spec_defaults(spec)
+    for container in _containers(spec):
+        resources = container["resources"]
+        if resources.get("limits"):
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+        if spec.get("hostNetwork"):
+            for port in container.get("ports") or []:
+                port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
+    if spec.get("enableServiceLinks") is None:
+        spec["enableServiceLinks"] = True
+
+
+def apply_pod_spec_defaults(spec: Object) -> None:
+    """What the specs of pods and of pod templates have in common, in place."""
     for field, value in _POD_SPEC.items():
         if spec.get(field) in (None, ""):
             spec[field] = value
@@ -72,12 +85,12 @@ def _pod(pod: Object) -> None:
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     for container in _containers(spec):
-        _container(container, bool(spec.get("hostNetwork")))
+        _container(container)
     for volume in spec.get("volumes") or []:
         _volume(volume)
 
 
-def _container(container: Object, host_network: bool) -> None:
+def _container(container: Object) -> None:
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = (
             "Always" if _is_latest(container.get("image") or "") else "IfNotPresent"
@@ -87,12 +100,8 @@ def _container(container: Object, host_network: bool) -> None:
     resources = container.setdefault("resources", {})
     for field in ("limits", "requests"):
         _round_amounts(resources.get(field))
-    if resources.get("limits"):
-        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
     for port in container.get("ports") or []:
         port["protocol"] = port.get("protocol") or "TCP"
-        if host_network and not port.get("hostPort"):
-            port["hostPort"] = port.get("containerPort", 0)
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
             _probe(container[name])

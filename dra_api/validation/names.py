@@ -238,7 +238,7 @@ def too_many(path: str, count: int, limit: int) -> FieldError:
     return FieldError("TooMany", path, f"must have at most {limit} item{'' if limit == 1 else 's'}", count)
 
 
-def not_supported(path: str, value: str, allowed: tuple[str, ...]) -> FieldError:
+def not_supported(path: str, value: object, allowed: tuple[str, ...]) -> FieldError:
     """NotSupported with the list of what is allowed."""
     shown = ", ".join(f'"{item}"' for item in allowed)
     return FieldError("NotSupported", path, f"supported values: {shown}", value)

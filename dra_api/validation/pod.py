@@ -1,11 +1,11 @@
-"""Rules for the claim fields of pods, and the few others without which a pod cannot run.
+"""Rules for pods: their spec, and the claim fields of their status.
 
 Source: kubernetes v1.37.2 `pkg/apis/core/validation`, functions for resource claims and their statuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ..quantity import Quantity
@@ -13,13 +13,12 @@ from .findings import Findings
 from .metadata import IMMUTABLE
 from .names import byte_length, dns_label_problems, dns_subdomain_problems, not_supported
 from .node_allocatable import is_node_allocatable
+from .pod_spec import check_spec
 
 Object = Mapping[str, Any]
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 HEALTH_MESSAGE_MAX: Final = 1024
-_SOURCES: Final = "`resourceClaimName`, `resourceClaimTemplateName`"
-_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _HEALTH: Final = ("Healthy", "Unhealthy", "Unknown")
 _CLAIM_STATUS_NAME: Final = (
     "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when "
@@ -33,32 +32,8 @@ _MAPPED_RESOURCE: Final = (
 
 def create(found: Findings, pod: Object) -> None:
     """Rules for a new pod, beside its metadata."""
-    spec = pod.get("spec") or {}
-    if not spec.get("containers"):
-        found.required("spec.containers")
-    names: set[str] = set()
-    for path, container in _containers(spec):
-        _check_container(found, container, path, names)
-    if (spec.get("restartPolicy") or "") not in _RESTART_POLICIES:
-        found.add(not_supported("spec.restartPolicy", spec.get("restartPolicy") or "", _RESTART_POLICIES))
-    check_claims(found, pod)
-
-
-def check_claims(found: Findings, pod: Object) -> None:
-    """`spec.resourceClaims`, and the claims that containers use."""
-    spec = pod.get("spec") or {}
-    claims = spec.get("resourceClaims") or []
     mirror = MIRROR_ANNOTATION in ((pod.get("metadata") or {}).get("annotations") or {})
-    known: set[str] = set()
-    for index, claim in enumerate(claims):
-        if mirror:
-            # The server prints its empty path so.
-            found.forbidden("[]", "static pods do not support resource claims")
-        else:
-            _check_claim(found, claim, known, f"spec.resourceClaims[{index}]")
-    for path, container in _containers(spec):
-        uses = (container.get("resources") or {}).get("claims") or []
-        _check_uses(found, uses, known, f"{path}.resources.claims")
+    check_spec(found, pod.get("spec") or {}, "spec", mirror=mirror)
 
 
 def update_status(found: Findings, pod: Object, old: Object) -> None:
@@ -86,76 +61,6 @@ def _containers(spec: Object) -> list[tuple[str, Object]]:
         for group in ("containers", "initContainers")
         for index, container in enumerate(spec.get(group) or [])
     ]
-
-
-def _check_container(found: Findings, container: Object, path: str, names: set[str]) -> None:
-    name = container.get("name") or ""
-    if not name:
-        found.required(f"{path}.name")
-    else:
-        found.invalid_each(f"{path}.name", name, dns_label_problems(name))
-        if name in names:
-            found.duplicate(f"{path}.name", name)
-    names.add(name)
-    if not container.get("image"):
-        found.required(f"{path}.image")
-
-
-def _check_claim(found: Findings, claim: Object, known: set[str], path: str) -> None:
-    name = claim.get("name") or ""
-    if not name:
-        found.required(f"{path}.name")
-    elif name in known:
-        found.duplicate(f"{path}.name", name)
-    else:
-        found.invalid_each(f"{path}.name", name, dns_label_problems(name))
-        known.add(name)
-    sources = [
-        field for field in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(field) is not None
-    ]
-    if len(sources) == 2:
-        both = "`resourceClaimName` or `resourceClaimTemplateName`"
-        found.invalid(path, _go_claim(claim), f"at most one of {both} may be specified")
-    elif not sources:
-        found.invalid(path, _go_claim(claim), f"must specify one of: {_SOURCES}")
-    for field in sources:
-        found.invalid_each(f"{path}.{field}", claim[field], dns_subdomain_problems(claim[field]))
-
-
-def _go_claim(claim: Object) -> dict[str, Any]:
-    """A pod's claim as the server prints it: its internal type has no JSON names."""
-    return {
-        "Name": claim.get("name") or "",
-        "ResourceClaimName": claim.get("resourceClaimName"),
-        "ResourceClaimTemplateName": claim.get("resourceClaimTemplateName"),
-    }
-
-
-def _check_uses(found: Findings, uses: Sequence[Object], known: set[str], path: str) -> None:
-    """A container uses a claim as a whole or single requests of it, each once."""
-    seen: set[str] = set()
-    for index, use in enumerate(uses):
-        where = f"{path}[{index}]"
-        name, request = use.get("name") or "", use.get("request") or ""
-        if not name:
-            found.required(where)
-            continue
-        if name in seen:
-            found.duplicate(where, name)
-        else:
-            key = f"{name}/{request}" if request else name
-            if request:
-                found.invalid_each(f"{where}.request", request, dns_label_problems(request))
-            if key in seen:
-                found.duplicate(where, key)
-            elif not request:
-                for other in seen:
-                    if other.partition("/")[0] == name:
-                        found.duplicate(where, name)
-            seen.add(key)
-        if name not in known:
-            names = f": {', '.join(sorted(known))}" if known else " which is empty"
-            found.not_found(where, name, f"must be one of the names in pod.spec.resourceClaims{names}")
 
 
 def _check_claim_statuses(found: Findings, status: Object, spec: Object) -> None:

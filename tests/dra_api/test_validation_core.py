@@ -20,7 +20,11 @@ def pod(claims: list[dict[str, Any]], uses: list[dict[str, Any]], **status: Any)
     container = {
         "name": "c",
         "image": "i",
-        "resources": {"claims": uses, "requests": {"example.com/gpu": "1"}},
+        "resources": {
+            "claims": uses,
+            "requests": {"example.com/gpu": "1"},
+            "limits": {"example.com/gpu": "1"},
+        },
     }
     spec = {"restartPolicy": "Always", "containers": [container], "resourceClaims": claims}
     return {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec, "status": status}

@@ -82,11 +82,6 @@ def test_what_may_change(before: dict[str, Any], after: dict[str, Any]) -> None:
             "Invalid spec.containers[0].image: must not have leading or trailing whitespace",
         ),
         (
-            {},
-            {"activeDeadlineSeconds": -1},
-            "Invalid spec.activeDeadlineSeconds: must be between 0 and 2147483647, inclusive",
-        ),
-        (
             {"activeDeadlineSeconds": 5},
             {"activeDeadlineSeconds": 6},
             "Invalid spec.activeDeadlineSeconds: must be less than or equal to previous value",
@@ -118,7 +113,7 @@ def test_what_may_change(before: dict[str, Any], after: dict[str, Any]) -> None:
         ),
         (
             {"schedulingGates": [{"name": "a"}], "affinity": required({"matchExpressions": [IN_A]})},
-            {"affinity": required()},
+            {"affinity": required({"matchExpressions": [IN_A]}, {"matchExpressions": [IN_B]})},
             f"Invalid {TERMS_PATH}: no additions/deletions to non-empty NodeSelectorTerms list are allowed",
         ),
     ],
@@ -126,6 +121,12 @@ def test_what_may_change(before: dict[str, Any], after: dict[str, Any]) -> None:
 def test_what_stays(before: dict[str, Any], after: dict[str, Any], error: str) -> None:
     (found,) = problems(pod(**before), pod(**before | after))
     assert found.startswith(error)
+
+
+def test_a_deadline_is_judged_as_a_value_and_as_a_change() -> None:
+    path = "Invalid spec.activeDeadlineSeconds: must be between"
+    found = problems(pod(), pod(activeDeadlineSeconds=-1))
+    assert found == [f"{path} 1 and 2147483647, inclusive", f"{path} 0 and 2147483647, inclusive"]
 
 
 def test_the_difference_is_shown() -> None:

@@ -35,6 +35,11 @@ def _bool_at(*path: str) -> Getter:
     return lambda obj: get(obj) or "false"
 
 
+def _number_at(*path: str) -> Getter:
+    get = text_at(*path)
+    return lambda obj: get(obj) or "0"
+
+
 def _pod_ip(obj: Mapping[str, Any]) -> str:
     ips = obj.get("status", {}).get("podIPs") or [{}]
     return str(ips[0].get("ip", ""))
@@ -49,6 +54,7 @@ _META: Final = {**_NAME, "metadata.namespace": text_at("metadata", "namespace")}
 _INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_KEY: Final = ResourceKey("", "events")
 _STATUS: Final = Subresource("status", STATUS_VERBS)
+_SCALE: Final = Subresource("scale", STATUS_VERBS, "autoscaling", "v1", "Scale")
 
 
 def _create_only(group: str, plural: str, kind: str, namespaced: bool = False) -> Resource:
@@ -166,6 +172,52 @@ _EVENTS: Final = (
     ),
 )
 
+
+def _workload(group: str, plural: str, kind: str, *short_names: str, **more: Any) -> Resource:
+    """A kind of apps or batch that makes Pods."""
+    return Resource(
+        group,
+        plural,
+        kind,
+        True,
+        short_names=short_names,
+        categories=("all",),
+        **{"subresources": (_STATUS,), "fields": _META, **more},
+    )
+
+
+_SCALED: Final = (_SCALE, _STATUS)
+_APPS: Final = (
+    Resource("apps", "controllerrevisions", "ControllerRevision", True, fields=_META),
+    _workload("apps", "daemonsets", "DaemonSet", "ds"),
+    _workload("apps", "deployments", "Deployment", "deploy", subresources=_SCALED),
+    _workload("apps", "replicasets", "ReplicaSet", "rs", subresources=_SCALED),
+    _workload("apps", "statefulsets", "StatefulSet", "sts", subresources=_SCALED),
+)
+_BATCH: Final = (
+    _workload("batch", "cronjobs", "CronJob", "cj"),
+    _workload(
+        "batch",
+        "jobs",
+        "Job",
+        orphans=True,
+        fields={**_META, "status.successful": _number_at("status", "succeeded")},
+        field_error="job",
+    ),
+)
+_POLICY: Final = (
+    Resource(
+        "policy",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        True,
+        short_names=("pdb",),
+        subresources=(_STATUS,),
+        unconditional=frozenset(),
+        fields=_META,
+    ),
+)
+
 _DRA: Final = "resource.k8s.io"
 _DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 _DRA_OLD: Final = {"v1beta2": Deprecation("1.36", "1.39"), "v1beta1": Deprecation("1.35", "1.38")}
@@ -231,6 +283,7 @@ _AUTHZ: Final = "authorization.k8s.io"
 # In the order in which discovery lists the groups.
 TABLE: Final = (
     *_CORE,
+    *_APPS,
     *_EVENTS,
     _create_only("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     _create_only("authentication.k8s.io", "tokenreviews", "TokenReview"),
@@ -238,6 +291,8 @@ TABLE: Final = (
     _create_only(_AUTHZ, "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
     _create_only(_AUTHZ, "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
     _create_only(_AUTHZ, "subjectaccessreviews", "SubjectAccessReview"),
+    *_BATCH,
+    *_POLICY,
     _rbac("clusterrolebindings", "ClusterRoleBinding", False),
     _rbac("clusterroles", "ClusterRole", False),
     _rbac("rolebindings", "RoleBinding", True),

@@ -39,7 +39,8 @@ class Resource:
     """One resource of one API group.
 
     `versions` in order of preference; `unconditional` are the versions in which a PUT without resourceVersion is
-    allowed; `delete_returns_object` the versions whose DELETE answers with the object instead of a Status.
+    allowed; `delete_returns_object` the versions whose DELETE answers with the object instead of a Status; `orphans`
+    says that a DELETE without a propagation policy leaves dependents alone.
     """
 
     group: str
@@ -60,6 +61,7 @@ class Resource:
     storage: ResourceKey | None = None
     storage_version: str = "v1"
     deprecated: Mapping[str, Deprecation] = field(default_factory=dict)
+    orphans: bool = False
 
     @property
     def key(self) -> ResourceKey:
@@ -99,6 +101,8 @@ class Resource:
         if self.field_error == "slice":
             kind = f"resource.k8s.io/{version}, Kind={self.kind}"
             raise bad_request(f"field label not supported for {kind}: {label}")
+        if self.field_error == "job":
+            raise bad_request(f'field label "{label}" not supported for {self.kind}')
         raise bad_request(
             f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
         )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from clusters.api_status import ApiError
-from clusters.embedded.apiserver import reviews, subresources
+from clusters.embedded.apiserver import reviews, scale, subresources
 from clusters.embedded.apiserver.call import Call, Reply
 from clusters.embedded.apiserver.handlers import delete, read, write
 from clusters.embedded.apiserver.resources import Served
@@ -18,6 +18,12 @@ _SUBRESOURCES: Final[dict[tuple[str, str], dict[str, Handler]]] = {
     ("pods", "eviction"): {"POST": subresources.evict_pod},
     ("serviceaccounts", "token"): {"POST": subresources.create_token},
     ("namespaces", "finalize"): {"PUT": write.replace},
+}
+_SCALE: Final[dict[str, Handler]] = {
+    "GET": scale.get,
+    "HEAD": scale.get,
+    "PUT": scale.replace,
+    "PATCH": scale.patch,
 }
 _STATUS: Final[dict[str, Handler]] = {
     "GET": read.get,
@@ -83,7 +89,8 @@ def _subresource(call: Call, served: Served, name: str) -> Handler:
     resource = served.resource
     if resource.subresource(name) is None:
         raise no_such_resource()
-    handlers = _STATUS if name == "status" else _SUBRESOURCES[resource.plural, name]
+    everywhere = {"status": _STATUS, "scale": _SCALE}
+    handlers = everywhere.get(name) or _SUBRESOURCES[resource.plural, name]
     handler = handlers.get(call.http.method)
     if handler is None:
         raise method_not_allowed()

@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from clusters.embedded.apiserver import pod_cells
+from clusters.embedded.apiserver import pod_cells, workload_cells
+from clusters.embedded.apiserver.durations import age, human_duration, since
 from clusters.embedded.apiserver.resources import Resource
 from clusters.embedded.apiserver.storage import Object
-from clusters.embedded.apiserver.times import parse
 
 Cells = Callable[[Object, float], list[Any]]
 _NONE: Final = "<none>"
 _UNKNOWN: Final = "<unknown>"
-_YEAR: Final = 365
 
 
 class Column(NamedTuple):
@@ -42,44 +41,6 @@ class Table:
     columns: Sequence[Column]
     cells: Cells
     conditions: Callable[[Object], list[dict[str, Any]]] = lambda _: []
-
-
-def human_duration(seconds: float) -> str:
-    """A span of time in at most two units, as tables print it."""
-    whole = int(seconds)
-    if seconds < -1:
-        return "<invalid>"
-    if seconds < 0:
-        return "0s"
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if whole < 120:
-        return f"{whole}s"
-    if minutes < 10:
-        return f"{minutes}m{whole % 60}s" if whole % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    if days < 2 * _YEAR:
-        return f"{days}d"
-    years = days // _YEAR
-    if days < 8 * _YEAR:
-        return f"{years}y{days % _YEAR}d" if days % _YEAR else f"{years}y"
-    return f"{years}y"
-
-
-def since(text: str | None, now: float) -> str:
-    """The age of a timestamp."""
-    return human_duration(now - parse(text)) if text else _UNKNOWN
-
-
-def age(obj: Object, now: float) -> str:
-    """The age of an object."""
-    return since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def _name(obj: Object) -> str:
@@ -253,6 +214,8 @@ def _created_at(obj: Object, now: float) -> list[Any]:
     return [_name(obj), obj["metadata"].get("creationTimestamp") or _UNKNOWN]
 
 
+_TEMPLATE: Final = ("Containers*", "Images*")
+_COUNTS: Final = {"desired": "integer", "current": "integer"}
 _PLAIN: Final = Table(_columns("Name", "Age"), _plain)
 _EVENT: Final = Table(
     _columns("Last Seen", "Type", "Reason", "Object", "Subobject*", "Source*", "Message", "First Seen*", "Count*",
@@ -289,6 +252,40 @@ _TABLES: Final[dict[str, Table]] = {
         _columns("Name", "Driver", "Total", "Available", "Allocated", "Unavailable", "Errors", "Pools", "Status",
                  "Completed", pools="integer"),
         _pool_status,
+    ),
+    "Deployment": Table(
+        _columns("Name", "Ready", "Up-to-date", "Available", "Age", *_TEMPLATE, "Selector*", **_COUNTS),
+        workload_cells.deployment,
+    ),
+    "ReplicaSet": Table(
+        _columns("Name", "Desired", "Current", "Ready", "Age", *_TEMPLATE, "Selector*", **_COUNTS, ready="integer"),
+        workload_cells.replica_set,
+    ),
+    "StatefulSet": Table(_columns("Name", "Ready", "Age", *_TEMPLATE), workload_cells.stateful_set),
+    "DaemonSet": Table(
+        _columns("Name", "Desired", "Current", "Ready", "Up-to-date", "Available", "Node Selector", "Age", *_TEMPLATE,
+                 "Selector*", **_COUNTS, ready="integer", available="integer"),
+        workload_cells.daemon_set,
+    ),
+    "ControllerRevision": Table(
+        _columns("Name", "Controller", "Revision", "Age"), workload_cells.controller_revision
+    ),
+    "Job": Table(
+        _columns("Name", "Status", "Completions", "Duration", "Age", *_TEMPLATE, "Selector*"), workload_cells.job
+    ),
+    "CronJob": Table(
+        _columns("Name", "Schedule", "Timezone", "Suspend", "Active", "Last Schedule", "Age", *_TEMPLATE,
+                 "Selector*", suspend="boolean", active="integer"),
+        workload_cells.cron_job,
+    ),
+    "PodDisruptionBudget": Table(
+        _columns("Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age",
+                 allowed_disruptions="integer"),
+        workload_cells.disruption_budget,
+    ),
+    "Scale": Table(
+        _columns("Name", "Desired", "Available", "Age", desired="integer", available="integer"),
+        workload_cells.scale,
     ),
     "Lease": Table(
         _columns("Name", "Holder", "Age"),

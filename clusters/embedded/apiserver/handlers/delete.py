@@ -55,8 +55,11 @@ def _check_preconditions(served: Served, obj: Object, options: DeleteOptions) ->
             raise ApiError(409, "Conflict", message, details)
 
 
-def _new_finalizers(obj: Object, options: DeleteOptions) -> list[str]:
-    """The finalizers after the propagation policy took its place among them."""
+def _new_finalizers(obj: Object, options: DeleteOptions, *, orphans: bool) -> list[str]:
+    """The finalizers after the propagation policy took its place among them.
+
+    `orphans`: the kind leaves dependents alone unless told otherwise.
+    """
     finalizers: list[str] = list(obj["metadata"].get("finalizers") or [])
     if obj.get("kind") == "Event":
         return finalizers
@@ -65,8 +68,8 @@ def _new_finalizers(obj: Object, options: DeleteOptions) -> list[str]:
     elif options.policy is not None:
         orphan, foreground = options.policy == "Orphan", options.policy == "Foreground"
     else:
-        orphan = ORPHAN in finalizers
-        foreground = FOREGROUND in finalizers and not orphan
+        foreground = FOREGROUND in finalizers and ORPHAN not in finalizers
+        orphan = ORPHAN in finalizers or (orphans and not foreground)
     result = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
     if orphan:
         result.append(ORPHAN)
@@ -129,7 +132,7 @@ def _delete_namespace(call: Call, served: Served, old: Object, options: DeleteOp
         new = copied(old)
         new["metadata"]["deletionTimestamp"] = timestamp(call.api.now())
         new.setdefault("status", {})["phase"] = "Terminating"
-        finalizers = _new_finalizers(old, options)
+        finalizers = _new_finalizers(old, options, orphans=served.resource.orphans)
         if finalizers:
             new["metadata"]["finalizers"] = finalizers
         return (new if options.dry_run else store.update(served.resource.key, new)), False
@@ -147,7 +150,7 @@ def _remove(call: Call, served: Served, old: Object, options: DeleteOptions) -> 
         return _delete_namespace(call, served, old, options)
     new = copied(old)
     metadata = new["metadata"]
-    finalizers = _new_finalizers(old, options)
+    finalizers = _new_finalizers(old, options, orphans=served.resource.orphans)
     is_pod = (resource.group, resource.plural) == ("", "pods")
     immediate = not finalizers
     if is_pod:

@@ -27,7 +27,7 @@ from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.views import from_storage
 from dra_api import conversion, decode
-from dra_api.schema import load
+from dra_api.schema import GVK, load
 
 
 def write_options(call: Call, kind: str, *, apply: bool = False) -> WriteOptions:
@@ -81,18 +81,16 @@ def replace(call: Call, served: Served) -> Reply:
     return Reply(from_storage(stored, served), served=served)
 
 
-def _patch_type(call: Call) -> str:
+def patch_type(call: Call) -> str:
+    """The Content-Type of a patch; raises ApiError 415."""
     media_type = call.headers.get("Content-Type", "").split(";")[0].strip().lower()
     if media_type not in PATCH_TYPES:
         raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     return media_type
 
 
-def _patched(
-    call: Call, served: Served, media_type: str, patch: Body, live: Object, chosen: WriteOptions
-) -> Object:
-    """The live object with a patch that is no apply, decoded again."""
-    gvk = gvk_of(served)
+def patched(call: Call, gvk: GVK, media_type: str, patch: Body, live: Object, chosen: WriteOptions) -> Object:
+    """The live object of a kind with a patch that is no apply, decoded again."""
     if media_type == JSON_PATCH:
         value = json_patch(live, patch.value)
     elif media_type == MERGE_PATCH:
@@ -119,7 +117,7 @@ def _patched(
 
 def patch(call: Call, served: Served) -> Reply:
     """PATCH of any of the four types."""
-    media_type = _patch_type(call)
+    media_type = patch_type(call)
     apply = media_type == APPLY_PATCH
     chosen = write_options(call, "PatchOptions", apply=apply)
     if apply:
@@ -129,7 +127,7 @@ def patch(call: Call, served: Served) -> Reply:
         call,
         served,
         call.info.name,
-        lambda live: _patched(call, served, media_type, body, live, chosen),
+        lambda live: patched(call, gvk_of(served), media_type, body, live, chosen),
         chosen,
     )
     return Reply(from_storage(stored, served), served=served)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from clusters.embedded.apiserver.resources import Resource
-from clusters.embedded.apiserver.strategies import core, resource
+from clusters.embedded.apiserver.strategies import core, resource, workloads
 from clusters.embedded.apiserver.strategies.base import Strategy
 from clusters.embedded.apiserver.strategies.pod import PodStrategy
 
@@ -15,6 +15,14 @@ _TABLE: Final[dict[tuple[str, str], Strategy]] = {
     ("", "nodes"): core.NodeStrategy(),
     ("", "namespaces"): core.NamespaceStrategy(),
     ("", "pods"): PodStrategy(),
+    ("apps", "controllerrevisions"): workloads.RevisionStrategy(),
+    ("apps", "daemonsets"): workloads.DaemonSetStrategy(),
+    ("apps", "deployments"): workloads.DeploymentStrategy(),
+    ("apps", "replicasets"): workloads.ReplicaSetStrategy(),
+    ("apps", "statefulsets"): workloads.WorkloadStrategy(),
+    ("batch", "cronjobs"): workloads.WorkloadStrategy(),
+    ("batch", "jobs"): workloads.JobStrategy(),
+    ("policy", "poddisruptionbudgets"): workloads.WorkloadStrategy(),
     (_DRA, "deviceclasses"): resource.CountedStrategy(),
     (_DRA, "resourceslices"): resource.CountedStrategy(),
     (_DRA, "resourceclaims"): resource.ClaimStrategy(),
