@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import posixpath
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +13,9 @@ from typing import Protocol
 from clusters.clock import Clock
 from clusters.containers.view import ContainerView
 
+_FOLDERS = frozenset(
+    {"/", "/bin", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/sys", "/tmp", "/usr", "/var"}  # noqa: S108
+)
 Write = Callable[[str], None]
 
 
@@ -30,8 +36,32 @@ class Process:
 
     def path(self, path: str) -> Path:
         """Where a path of the container is on the host: below the innermost mount, or in the container's folder."""
+        path = posixpath.normpath(posixpath.join("/", self.view.working_dir, path))
         place = self.view.host_path(path)
         return place if place is not None else self._rootfs / path.lstrip("/")
+
+    def writable(self, path: str) -> Path:
+        """As `path`, for a file that is going to be written; outside of mounts its folder is made. Raises OSError."""
+        path = posixpath.normpath(posixpath.join("/", self.view.working_dir, path))
+        mount = self.view.mount(path)
+        if mount is not None and "ro" in mount.options:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        place = self.path(path)
+        if mount is None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a path of the container is a folder; those of every image are, and those above mounts."""
+        path = posixpath.normpath(posixpath.join("/", self.view.working_dir, path))
+        above = path.rstrip("/") + "/"
+        return (
+            path in _FOLDERS
+            or path == self.view.working_dir
+            or self.path(path).is_dir()
+            or any(mount.destination.startswith(above) for mount in self.view.mounts)
+            or any(device.path.startswith(above) for device in self.view.devices)
+        )
 
     async def term_within(self, seconds: float) -> bool:
         """Sleep until the time is over or the stop signal comes; True for the signal."""

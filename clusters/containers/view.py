@@ -69,8 +69,8 @@ class ContainerView:
     net_devices: Mapping[str, str] = field(default_factory=dict)
     cdi_devices: tuple[str, ...] = ()
 
-    def host_path(self, path: str) -> Path | None:
-        """Where a path lies on the host, or None when no mount covers it."""
+    def mount(self, path: str) -> VisibleMount | None:
+        """The innermost mount that covers a path, if any."""
         path = posixpath.normpath(posixpath.join(self.working_dir, path))
         best: VisibleMount | None = None
         for mount in self.mounts:
@@ -78,7 +78,13 @@ class ContainerView:
             inside = path == destination or path.startswith(destination.rstrip("/") + "/")
             if inside and (best is None or len(destination) >= len(posixpath.normpath(best.destination))):
                 best = mount
-        if best is None:
+        return best
+
+    def host_path(self, path: str) -> Path | None:
+        """Where a path lies on the host, or None when no mount covers it."""
+        mount = self.mount(path)
+        if mount is None:
             return None
-        rest = path[len(posixpath.normpath(best.destination)) :].lstrip("/")
-        return Path(best.source, rest) if rest else Path(best.source)
+        path = posixpath.normpath(posixpath.join(self.working_dir, path))
+        rest = path[len(posixpath.normpath(mount.destination)) :].lstrip("/")
+        return Path(mount.source, rest) if rest else Path(mount.source)

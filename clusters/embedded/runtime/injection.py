@@ -109,7 +109,8 @@ def view(config: ContainerConfig, sandbox: Sandbox, container: cdi.Container) ->
         hostname=sandbox.config.hostname,
         arguments=command_line(config.image, config.command, config.args),
         working_dir=config.working_dir or "/",
-        environment=container.environment,
+        # runc sets HOME from the user database of the image, which knows root only.
+        environment={"HOME": "/" if container.uid else "/root"} | container.environment,
         devices=tuple(_visible(device, container.device_rules) for device in container.devices),
         mounts=tuple(
             VisibleMount(mount.destination, mount.source, mount.type, mount.options)

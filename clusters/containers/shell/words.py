@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-OPERATORS = ("&&", "||", ";;", ">>", ">&", "<<", "&", "|", ";", "(", ")", "<", ">", "\n")
+OPERATORS = ("&&", "&>", "||", ";;", ">>", ">&", "<<", "&", "|", ";", "(", ")", "<", ">", "\n")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REDIRECTION = re.compile(r"([0-9])(>>|>&|<<|>|<)")
 _SPECIAL = frozenset("?$!#@*0123456789")
 _ESCAPED_IN_QUOTES = frozenset('$`"\\')
 
@@ -58,10 +59,11 @@ class Word:
 
 @dataclass(frozen=True)
 class Operator:
-    """A control or redirection operator, or the end of a line."""
+    """A control or redirection operator, or the end of a line; `fd` is the number written before a redirection."""
 
     text: str
     line: int
+    fd: int | None = None
 
 
 Token = Word | Operator
@@ -98,6 +100,9 @@ class _Splitter:
         self._at += count
 
     def _operator(self) -> Operator | None:
+        if match := _REDIRECTION.match(self._text, self._at):
+            self._skip(match.end() - self._at)
+            return Operator(match[2], self._line, int(match[1]))
         for text in OPERATORS:
             if self._text.startswith(text, self._at):
                 token = Operator(text, self._line)
