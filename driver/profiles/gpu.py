@@ -120,12 +120,14 @@ class GpuProfile:
             return {address: tuple(uses) for address, uses in self._backend.configured().items()}
 
     def edits(self, address: str, name: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Device node and environment: GPU_<n>_UUID, GPU_<n>_PCI_BUS_ID, the sharing, and what the claim asks for."""
+        """Device node; environment: GPU_<n>_UUID, _PCI_BUS_ID, _PRODUCT_NAME, the sharing, what the claim asks for."""
         gpu = self._gpu(address, name)
         if gpu.dev_name is None or gpu.dev_path is None or gpu.major is None or gpu.minor is None:
             raise HardwareError(f"{name} ({address}) in {self._root}: its device node is unknown")
         prefix = name.upper().replace("-", "_")
         env = [f"{prefix}_UUID={gpu.uuid or ''}", f"{prefix}_PCI_BUS_ID={gpu.bdf}"]
+        if gpu.product:
+            env.append(f"{prefix}_PRODUCT_NAME={gpu.product}")
         if settings:
             env.append(f"{prefix}_SHARING_STRATEGY={settings['strategy']}")
             if "interval" in settings:

@@ -43,6 +43,7 @@ def test_prepared_devices_are_answered_with_base_requests_and_resolvable_ids(rig
         ("/dev/fakegpu0", 240, 0), ("/dev/fakegpu2", 240, 2),
     ]  # fmt: skip
     assert f"GPU_0_PCI_BUS_ID={BDF['gpu-0']}" in edits.env
+    assert any(variable.startswith("GPU_0_PRODUCT_NAME=NVIDIA ") for variable in edits.env)
     assert rig.configured() == {"gpu-0": {uid(1)}, "gpu-2": {uid(1)}}
 
 
