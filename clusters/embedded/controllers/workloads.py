@@ -1,0 +1,26 @@
+"""The workload controllers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from clusters.embedded.components.component import Component
+from clusters.embedded.controllers.deployment import DeploymentController
+from clusters.embedded.controllers.replicaset import ReplicaSetController
+
+
+@dataclass(frozen=True)
+class Workload:
+    """How to make one life of a controller, and its service account in kube-system."""
+
+    factory: Callable[[], Component]
+    account: str
+
+
+WORKLOADS: Final[Mapping[str, Workload]] = {
+    "deployment-controller": Workload(DeploymentController, "deployment-controller"),
+    "replicaset-controller": Workload(ReplicaSetController, "replicaset-controller"),
+}
+"""Name of the controller in kube-controller-manager to what runs it."""
