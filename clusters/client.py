@@ -178,6 +178,13 @@ class Client:
             if error.code != 404:
                 raise
 
+    def log(self, namespace: str, pod: str, container: str = "", **query: Any) -> str:
+        """The log of a container so far."""
+        params = {**query, **({"container": container} if container else {})}
+        path = resource_path("v1", "pods", namespace, pod, "log")
+        response = self._send("GET", path, None, params, "application/json", 30.0, stream=False)
+        return response.data.decode(errors="replace")
+
     def watch(
         self, api_version: str, resource: str, namespace: str | None = None, *, timeout: float, **query: Any
     ) -> Iterator[dict[str, Any]]:

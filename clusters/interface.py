@@ -144,7 +144,10 @@ class BareNode(Node, Protocol):
 class WholeNode(Node, Protocol):
     """A node with a kubelet and a container runtime of its own."""
 
-    kubelet: Component
+    @property
+    def kubelet(self) -> Component:
+        """Its kubelet."""
+        ...
 
     def observe(self, namespace: str, pod: str, container: str) -> Observation:
         """What a container that runs `probe` sees. Raises ObservationError when its log does not say."""

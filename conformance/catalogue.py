@@ -25,8 +25,11 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "permissions",
         "lifecycle",
     ),
+    "allocation": ("sentinel",),
 }
 """The areas of each suite, in the order of the catalogue; an area is a file of records with a module of tests."""
+GATES: Mapping[str, str] = {"contract": "DRV-REG-01"}
+"""The requirement of a suite without which no other of its requirements can be tested."""
 SUBJECTS = ("driver", "apiserver", "scheduler", "controller-manager", "kubelet", "runtime")
 
 Test = Callable[[Any], None]
@@ -63,7 +66,7 @@ def requirements() -> Mapping[str, Requirement]:
             path = ROOT / suite / f"{area}.yaml"
             reader = Reader({"requirements": load_yaml(path)}, str(path))
             for record in reader.children("requirements"):
-                parsed = _requirement(record, area=area)
+                parsed = _requirement(record, suite, area)
                 if parsed.id in result:
                     record.problem("id", f"{parsed.id} is used twice")
                 result[parsed.id] = parsed
@@ -84,9 +87,11 @@ def version() -> str:
     return str(load_yaml(ROOT / "catalogue.yaml")["version"])
 
 
-def _requirement(record: Reader, area: str) -> Requirement:
+def _requirement(record: Reader, suite: str, area: str) -> Requirement:
+    name = record.take("id", str, required=True)
+    gate = GATES.get(suite, "")
     result = Requirement(
-        id=record.take("id", str, required=True),
+        id=name,
         level=Level(record.choice("level", list(Level), "MUST", required=True) or "MUST"),
         rule=record.take("rule", str, required=True),
         subject=record.choice("subject", SUBJECTS, "driver"),
@@ -102,6 +107,8 @@ def _requirement(record: Reader, area: str) -> Requirement:
         hooks=tuple(record.strings("hooks")),
         known_gaps=record.each("known_gaps", _known_gap),
         seconds=record.take("seconds", float, 1.0),
+        suite=suite,
+        after=(*((gate,) if gate and gate != name else ()), *record.strings("after")),
     )
     record.end()
     return result

@@ -42,7 +42,11 @@ def highest(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 class Isolation(enum.StrEnum):
-    """What a test may share: a driver, one test after another; nothing; or nothing, and it breaks things."""
+    """What a test may share.
+
+    `parallel`: everything that is there, with other tests. `exclusive`: the cluster, but it has a node of its own.
+    `disruptive`: it breaks what all others use, and runs when they have ended.
+    """
 
     PARALLEL = "parallel"
     EXCLUSIVE = "exclusive"
@@ -64,7 +68,8 @@ class Requirement:
 
     `id` is never renamed or reused. `mutants` are broken subjects (tests/mutants) under which the test was seen
     failing. `since` and `until` are Kubernetes minors, `capability` a word of capabilities.yaml (empty: everybody),
-    `hooks` the descriptor hooks without which it cannot be tested.
+    `hooks` the descriptor hooks without which it cannot be tested. `suite` is the folder of the record; `after`
+    names requirements that must have passed, because this one cannot be tested otherwise.
     """
 
     id: str
@@ -83,6 +88,8 @@ class Requirement:
     hooks: tuple[str, ...] = ()
     known_gaps: tuple[KnownGap, ...] = ()
     seconds: float = 1.0
+    suite: str = ""
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

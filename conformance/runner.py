@@ -46,7 +46,8 @@ _EVIDENCE_CHARACTERS = 40_000
 
 
 class Runner:
-    """Runs a plan. The gate requirement runs first; when it does not pass, nothing else can be tested.
+    """Runs a plan. What others come `after` runs first; when it does not pass, those cannot be tested.
+    Tests for which `alone` says so run one by one at the end.
 
     `redact` takes secrets out of every text that a result shows. An interrupt ends `run` at once: tests still running
     are left to themselves, and whoever closes the environment takes away what they work with.
@@ -60,7 +61,7 @@ class Runner:
         *,
         gaps_apply: Callable[[KnownGap], bool] = lambda gap: False,
         parallel: int = 8,
-        gate: str = "",
+        alone: Callable[[Requirement], bool] = lambda requirement: False,
         redact: Callable[[str], str] = lambda text: text,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -69,7 +70,7 @@ class Runner:
         self._listener = listener
         self._gaps_apply = gaps_apply
         self._parallel = parallel
-        self._gate = gate
+        self._alone = alone
         self._redact = redact
         self._clock = clock
         self._lock = threading.Lock()
@@ -81,18 +82,26 @@ class Runner:
         results = {result.requirement.id: result for result in plan.settled}
         self._emit(RunStarted(len(order), len(plan.run)))
         pending = sorted(plan.run, key=lambda requirement: -requirement.seconds)
-        gate = next((requirement for requirement in pending if requirement.id == self._gate), None)
-        if gate is not None:
-            result = self._one(gate)
-            results[gate.id] = result
-            pending.remove(gate)
-            if result.verdict is not Verdict.PASS:
-                reason = f"not testable: {gate.id} did not pass"
-                for requirement in pending:
-                    results[requirement.id] = self._settle(Result(requirement, Verdict.SKIP, reason))
-                pending = []
-        for result in self._together(pending):
+        gates = {name for requirement in pending for name in requirement.after}
+        first = [requirement for requirement in pending if requirement.id in gates]
+        rest = [requirement for requirement in pending if requirement.id not in gates]
+        for result in self._together(first):
             results[result.requirement.id] = result
+        run: list[Requirement] = []
+        for requirement in rest:
+            closed = [
+                name for name in requirement.after if name in results and not _open(results[name].verdict)
+            ]
+            if closed:
+                reason = f"not testable: {closed[0]} did not pass"
+                results[requirement.id] = self._settle(Result(requirement, Verdict.SKIP, reason))
+            else:
+                run.append(requirement)
+        alone = [requirement for requirement in run if self._alone(requirement)]
+        for result in self._together([requirement for requirement in run if requirement not in alone]):
+            results[result.requirement.id] = result
+        for requirement in alone:
+            results[requirement.id] = self._one(requirement)
         ordered = tuple(results[requirement.id] for requirement in order)
         self._emit(RunFinished(ordered, self._clock() - started))
         return ordered
@@ -116,6 +125,7 @@ class Runner:
                 except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
                     done.put(error)
 
+        completed = False
         try:
             for number in range(min(self._parallel, len(requirements))):
                 threading.Thread(target=work, name=f"test-{number}", daemon=True).start()
@@ -124,8 +134,10 @@ class Runner:
                 if isinstance(outcome, BaseException):
                     raise outcome
                 yield outcome
+            completed = True
         finally:
-            self._stopped.set()
+            if not completed:
+                self._stopped.set()
 
     def _emit(self, event: Any) -> None:
         with self._lock:
@@ -198,3 +210,8 @@ class Runner:
             return text
         half = limit // 2
         return f"{text[:half]} [{len(text) - 2 * half} characters left out] {text[-half:]}"
+
+
+def _open(verdict: Verdict) -> bool:
+    """Whether what comes after a requirement with this verdict can be tested; a disabled one is not asked."""
+    return verdict in (Verdict.PASS, Verdict.KNOWN_GAP, Verdict.DISABLED)

@@ -17,8 +17,11 @@ from drakit.version import __version__
 
 _COMMANDS = {
     "conformance": "drakit.conformance",
+    "down": "drakit.down",
     "driver": "drakit.driver",
     "hw": "drakit.hw",
+    "status": "drakit.status",
+    "up": "drakit.up",
 }
 _KIT_BROKE = 3
 
@@ -43,6 +46,8 @@ def cli() -> None:
 
     \b
     drakit conformance DRIVER.yaml    judge a driver, a verdict per requirement
+    drakit up                         a whole cluster with fake GPUs, for kubectl
+    drakit status, drakit down        show it, end it
     drakit hw create DIR              fake GPU hardware as a directory tree
     drakit driver run --profile gpu   the reference driver on such a tree
 

@@ -13,7 +13,7 @@ from clusters.embedded.kubelet.kubelet import Kubelet
 from clusters.embedded.node import EmbeddedNode
 from clusters.embedded.runtime.runtime import Runtime
 from clusters.interface import NodeSpec
-from clusters.observation import Observation, observe
+from clusters.observation import Observation, parse_observation
 
 
 class EmbeddedWholeNode(EmbeddedNode):
@@ -49,8 +49,9 @@ class EmbeddedWholeNode(EmbeddedNode):
         self.kubelet.start()
 
     def observe(self, namespace: str, pod: str, container: str) -> Observation:
-        """What a container that runs `probe` sees, from its log. Raises ObservationError."""
-        return observe(self._client, namespace, pod, container)
+        """What a container that runs `probe` sees, from its log. Raises ObservationError, ClientError."""
+        log = self._client.log(namespace, pod, container)
+        return parse_observation(log, f"container {container} of Pod {namespace}/{pod}")
 
     def _stop_kubelet(self) -> None:
         self.kubelet.stop()

@@ -19,8 +19,8 @@ from conformance.contract.findings import Findings
 from conformance.contract.plugin import CallFailed, Info, Prepared
 from conformance.contract.publication import PUBLISH_SECONDS, Publication
 from conformance.contract.registry import Registry
-from conformance.contract.waiting import poll
 from conformance.model import Evidence, Failed, InputError, NotTestable, check
+from conformance.waiting import poll
 
 NAMESPACE, OTHER_NAMESPACE = "default", "elsewhere"
 

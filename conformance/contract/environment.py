@@ -15,8 +15,6 @@ from conformance.contract.bench import Bench
 from conformance.contract.findings import Findings
 from conformance.model import Failed, InputError, Isolation, NotTestable, Requirement
 
-GATE = "DRV-REG-01"
-"""The requirement without which no other can be tested."""
 _CLOSE_SECONDS = 10.0
 SHARED_DRIVERS = 3
 """Starting a driver costs more than most tests: few are shared by many."""

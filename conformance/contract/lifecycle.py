@@ -5,9 +5,9 @@ from __future__ import annotations
 from conformance.catalogue import requirement
 from conformance.contract.bench import Bench
 from conformance.contract.pools import describe_slices
-from conformance.contract.waiting import poll
 from conformance.contract.words import news
 from conformance.model import check
+from conformance.waiting import poll
 
 
 def _stopped(bench: Bench) -> int | None:

@@ -12,8 +12,8 @@ from clusters.interface import BareNode
 from conformance.contract.claims import RESOURCE_API, Device
 from conformance.contract.findings import Findings
 from conformance.contract.pools import complete, content, describe_slices, devices, versions
-from conformance.contract.waiting import poll
 from conformance.model import Failed, NotTestable
+from conformance.waiting import poll
 
 PUBLISH_SECONDS = 30.0
 QUIET_SECONDS = 1.0

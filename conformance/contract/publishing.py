@@ -12,8 +12,8 @@ from conformance.catalogue import requirement
 from conformance.contract.bench import Bench
 from conformance.contract.pools import content, describe_slices, devices
 from conformance.contract.publication import PUBLISH_SECONDS
-from conformance.contract.waiting import poll
 from conformance.model import NotTestable, check
+from conformance.waiting import poll
 
 _WRITES = ("create", "update", "patch")
 _RETRY_AFTER = 2

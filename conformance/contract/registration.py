@@ -10,8 +10,8 @@ from conformance.catalogue import requirement
 from conformance.contract import plugin
 from conformance.contract.bench import Bench
 from conformance.contract.plugin import CallFailed
-from conformance.contract.waiting import poll
 from conformance.model import Failed, check
+from conformance.waiting import poll
 from node_api import services, sockets
 
 _CODE = "drakit-made-up-failure"

@@ -11,8 +11,8 @@ from clusters.interface import BareNode
 from conformance.contract import plugin
 from conformance.contract.findings import Findings
 from conformance.contract.plugin import CallFailed, Info
-from conformance.contract.waiting import poll
 from conformance.model import Failed
+from conformance.waiting import poll
 from node_api.registry import registration_sockets
 
 LISTEN_SECONDS = 2.0

@@ -10,9 +10,9 @@ from conformance.contract.bench import Bench
 from conformance.contract.cdi import check_no_new_files, resolvable
 from conformance.contract.claims import Device
 from conformance.contract.plugin import Prepared
-from conformance.contract.waiting import poll
 from conformance.contract.words import news
 from conformance.model import Failed, NotTestable, check
+from conformance.waiting import poll
 
 _RESTORE_SECONDS = 5.0
 _WORDS_SECONDS = 5.0

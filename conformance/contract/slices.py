@@ -20,9 +20,9 @@ from conformance.contract.pools import (
     versions,
 )
 from conformance.contract.publication import PUBLISH_SECONDS, WRITES
-from conformance.contract.waiting import poll
 from conformance.contract.words import news
 from conformance.model import NotTestable, check
+from conformance.waiting import poll
 
 _QUIET_SECONDS = 20.0
 _WATCH_SECONDS = 2.0

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from conformance.model import (
     Evidence,
     Failed,
     InputError,
+    Isolation,
     KnownGap,
     Level,
     NotTestable,
@@ -64,6 +66,8 @@ def run(
     redact: Callable[[str], str] = lambda text: text,
 ) -> list[Result]:
     order = requirements or [requirement(number) for number in range(1, len(bodies) + 1)]
+    if gate:
+        order = [replace(item, after=(gate,)) if item.id != gate else item for item in order]
     tests = {item.id: body for item, body in zip(order, bodies, strict=True)}
     listener = (events if events is not None else []).append
     runner = Runner(
@@ -71,7 +75,6 @@ def run(
         tests,
         listener,
         parallel=4,
-        gate=gate,
         gaps_apply=gaps_apply,
         redact=redact,
     )
@@ -218,3 +221,24 @@ def test_tests_run_at_the_same_time() -> None:
 )
 def test_a_summary_takes_the_highest_verdict(verdicts: list[Verdict], expected: Verdict) -> None:
     assert highest(verdicts) is expected
+
+
+def test_what_breaks_everything_runs_last_and_alone() -> None:
+    log: list[str] = []
+    alone = replace(requirement(1), isolation=Isolation.DISRUPTIVE)
+    order = [alone, requirement(2), requirement(3)]
+
+    def body(name: str) -> Callable[[Any], None]:
+        def test(bench: Any) -> None:
+            log.append(f"{name} begins")
+            log.append(f"{name} ends")
+
+        return test
+
+    tests = {item.id: body(item.id) for item in order}
+    runner = Runner(
+        Environment(), tests, lambda event: None, alone=lambda item: item.isolation is Isolation.DISRUPTIVE
+    )
+    runner.run(Plan(tuple(order), ()), order)
+    assert log[-2:] == ["DRV-TST-01 begins", "DRV-TST-01 ends"]
+    assert len(log) == 6

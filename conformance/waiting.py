@@ -1,4 +1,4 @@
-"""Waiting for what a driver does in its own time."""
+"""Waiting for what a subject does in its own time."""
 
 from __future__ import annotations
 

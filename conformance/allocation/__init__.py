@@ -1,0 +1,1 @@
+"""The allocation suite: from claim to container on a whole cluster."""

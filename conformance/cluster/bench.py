@@ -1,0 +1,374 @@
+"""The bench of tests on a whole cluster: a namespace, names and devices of its own, and everything to wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from clusters.client import Client, ClientError
+from clusters.descriptor import Descriptor
+from clusters.interface import Cluster, WholeNode
+from clusters.observation import Observation, ObservationError
+from conformance.cluster import manifests
+from conformance.cluster.evidence import collect
+from conformance.cluster.kit_driver import KitDriver
+from conformance.cluster.manifests import RESOURCE_API, Object
+from conformance.model import Evidence, Failed, check
+from conformance.waiting import poll
+
+START_SECONDS = 30.0
+"""How long a Pod may take to run."""
+END_SECONDS = 30.0
+"""How long claims and Pods may take to go."""
+STAYS_SECONDS = 2.0
+"""How long a state that must not change is looked at."""
+_KINDS = {
+    "Pod": ("v1", "pods"),
+    "ResourceClaim": (RESOURCE_API, "resourceclaims"),
+    "ResourceClaimTemplate": (RESOURCE_API, "resourceclaimtemplates"),
+    "DeviceClass": (RESOURCE_API, "deviceclasses"),
+    "ResourceSlice": (RESOURCE_API, "resourceslices"),
+    "DaemonSet": ("apps/v1", "daemonsets"),
+    "Deployment": ("apps/v1", "deployments"),
+    "Job": ("batch/v1", "jobs"),
+    "Namespace": ("v1", "namespaces"),
+}
+_CLUSTER_SCOPED = ("DeviceClass", "ResourceSlice", "Namespace")
+_SERIAL = itertools.count(1)
+
+
+class ClusterBench:
+    """What a test on a whole cluster works with; everything made through it goes at its end."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        descriptor: Descriptor,
+        device_class: str,
+        nodes: Sequence[WholeNode],
+        factor: float,
+    ) -> None:
+        """`device_class` holds the devices of the driver under test; waiting times are multiplied by `factor`."""
+        self.cluster = cluster
+        self.descriptor = descriptor
+        self.device_class = device_class
+        self.nodes = tuple(nodes)
+        self.client: Client = cluster.client("admin")
+        self.serial = next(_SERIAL)
+        self.namespace = f"t{self.serial}"
+        self.driver_name = f"t{self.serial}.kit.drakit.dev"
+        """A driver name of this test alone, so that no other test can take its devices."""
+        self._factor = factor
+        self._made: list[tuple[str, str, str]] = []
+        self._drivers: list[KitDriver] = []
+        self._began = time.monotonic()
+
+    # Life cycle
+
+    def begin(self, labels: Mapping[str, str] | None = None) -> None:
+        """Make the namespace."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": self.namespace, "labels": dict(labels or {})},
+        }
+        self.client.create("v1", "namespaces", body)
+
+    def end(self) -> None:
+        """Remove what the test made: Pods first, so that drivers of the kit are there for their clean-up."""
+        for driver in self._drivers:
+            driver.faults.unprepare = driver.faults.unprepare_rpc = ""
+            driver.faults.block_prepare.clear()
+            driver.faults.block_unprepare.clear()
+        with contextlib.suppress(ClientError):
+            for item in self.client.list("v1", "pods", self.namespace):
+                self._delete_pod_now(item["metadata"]["name"])
+        with contextlib.suppress(Failed, ClientError):
+            self.wait_until(
+                lambda: not self.client.list("v1", "pods", self.namespace),
+                "every Pod of the test is gone",
+                10.0,
+            )
+        with contextlib.suppress(ClientError):
+            self.client.delete("v1", "namespaces", self.namespace)
+        for kind, namespace, name in reversed(self._made):
+            if not namespace:
+                with contextlib.suppress(ClientError):
+                    self.client.delete(*_KINDS[kind], name)
+        for driver in self._drivers:
+            driver.stop()
+
+    def _delete_pod_now(self, name: str) -> None:
+        with contextlib.suppress(ClientError):
+            self.client.delete("v1", "pods", name, self.namespace, body={"gracePeriodSeconds": 1})
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Objects, events and calls since the test began."""
+        return collect(self.client, self.namespace, self.driver_name, self._drivers)
+
+    # Objects
+
+    def create(self, obj: Mapping[str, Any]) -> Object:
+        """Create an object; namespaced kinds in the namespace of the test."""
+        kind = str(obj["kind"])
+        namespace = None if kind in _CLUSTER_SCOPED else self.namespace
+        stored = self.client.create(*_KINDS[kind], obj, namespace)
+        self._made.append((kind, namespace or "", stored["metadata"]["name"]))
+        return stored
+
+    def get(self, kind: str, name: str) -> Object:
+        """One object as it is now. Raises ClientError."""
+        return self.client.get(*_KINDS[kind], name, self._namespace(kind))
+
+    def find(self, kind: str, name: str) -> Object | None:
+        """One object, or None."""
+        return self.client.find(*_KINDS[kind], name, self._namespace(kind))
+
+    def all_of(self, kind: str) -> list[Object]:
+        """All objects of a kind, in the namespace of the test if it has namespaces."""
+        return self.client.list(*_KINDS[kind], self._namespace(kind))
+
+    def update(self, obj: Mapping[str, Any], subresource: str | None = None) -> Object:
+        """PUT an object or its subresource."""
+        return self.client.update(*_KINDS[str(obj["kind"])], obj, subresource)
+
+    def patch(self, kind: str, name: str, body: Any, subresource: str | None = None) -> Object:
+        """Merge-patch an object."""
+        return self.client.patch(*_KINDS[kind], name, body, self._namespace(kind), subresource)
+
+    def delete(self, kind: str, name: str, *, force: bool = False) -> None:
+        """Delete an object; `force` is a grace period of zero."""
+        body = {"gracePeriodSeconds": 0} if force else None
+        self.client.delete(*_KINDS[kind], name, self._namespace(kind), body)
+
+    def _namespace(self, kind: str) -> str | None:
+        return None if kind in _CLUSTER_SCOPED else self.namespace
+
+    def name(self, word: str) -> str:
+        """A name for a cluster-scoped object of this test."""
+        return f"t{self.serial}-{word}"
+
+    # Devices
+
+    def kit_driver(self, node: WholeNode | None = None, *, name: str = "", instance: str = "") -> KitDriver:
+        """A running driver of the kit on a node, by default the first, under the name of the test."""
+        node = node or self.nodes[0]
+        driver = KitDriver(name or self.driver_name, node.name, node.paths, self.client, instance=instance)
+        self._drivers.append(driver)
+        return driver.start()
+
+    def publish(
+        self, *devices: Mapping[str, Any] | str, node: WholeNode | None = None, **fields: Any
+    ) -> Object:
+        """A slice with these devices (objects or names) of the test's driver, by default on the first node.
+
+        `fields` are those of `manifests.resource_slice`; with one that says where the devices are, no node is set.
+        """
+        entries = [manifests.device(entry) if isinstance(entry, str) else entry for entry in devices]
+        number = len([made for made in self._made if made[0] == "ResourceSlice"]) + 1
+        if not {"allNodes", "nodeSelector", "perDeviceNodeSelection"} & set(fields):
+            fields.setdefault("node", (node or self.nodes[0]).name)
+        name = fields.pop("name", "") or self.name(f"slice-{number}")
+        driver = fields.pop("driver", "") or self.driver_name
+        return self.create(manifests.resource_slice(name, driver, entries, **fields))
+
+    def make_class(
+        self, *expressions: str, name: str = "class", configs: Sequence[Mapping[str, Any]] = ()
+    ) -> str:
+        """A DeviceClass, by default of all devices of the test's driver; its name."""
+        wanted = list(expressions) or [f'device.driver == "{self.driver_name}"']
+        stored = self.create(manifests.device_class(self.name(name), wanted, configs))
+        return str(stored["metadata"]["name"])
+
+    def kit_class(self, *devices: Mapping[str, Any] | str) -> tuple[KitDriver, str]:
+        """Driver, slice and class at once: what a test of the kubelet needs, on the first node."""
+        driver = self.kit_driver()
+        self.publish(*(devices or ("dev-0", "dev-1")))
+        return driver, self.make_class()
+
+    def make_claim(self, name: str, *requests: Mapping[str, Any], **parts: Any) -> Object:
+        """A claim; `parts` are configs and constraints."""
+        return self.create(manifests.claim(name, manifests.claim_spec(requests, **parts)))
+
+    def make_template(self, name: str, *requests: Mapping[str, Any], **parts: Any) -> Object:
+        """A claim template."""
+        return self.create(manifests.template(name, manifests.claim_spec(requests, **parts)))
+
+    def make_pod(self, name: str, **parts: Any) -> Object:
+        """A Pod; `parts` are those of `manifests.pod`."""
+        return self.create(manifests.pod(name, **parts))
+
+    # Waiting
+
+    def wait_until(
+        self,
+        probe: Callable[[], Any],
+        expected: str,
+        timeout: float = START_SECONDS,
+        seen: Callable[[], object] = lambda: "it did not happen",
+    ) -> Any:
+        """The first truthy answer. Raises Failed with what was expected and seen."""
+        return poll(probe, timeout * self._factor, expected, seen)
+
+    def wait_phase(self, name: str, *phases: str, timeout: float = START_SECONDS) -> Object:
+        """Wait until a Pod is in one of the phases; the Pod."""
+
+        def probe() -> Object | None:
+            found = self.find("Pod", name)
+            return found if found is not None and _phase(found) in phases else None
+
+        expected = f"Pod {name} is {' or '.join(phases)}"
+        found: Object = self.wait_until(probe, expected, timeout, lambda: self.describe_pod(name))
+        return found
+
+    def wait_running(self, *names: str, timeout: float = START_SECONDS) -> None:
+        """Wait until Pods run."""
+        for name in names:
+            self.wait_phase(name, "Running", timeout=timeout)
+
+    def wait_gone(self, kind: str, name: str, timeout: float = END_SECONDS) -> None:
+        """Wait until an object is gone."""
+        self.wait_until(
+            lambda: self.find(kind, name) is None,
+            f"{kind} {name} is gone",
+            timeout,
+            lambda: self.find(kind, name),
+        )
+
+    def wait_scheduled(self, name: str, timeout: float = START_SECONDS) -> str:
+        """Wait until a Pod has a node; the node's name."""
+
+        def probe() -> str | None:
+            found = self.find("Pod", name)
+            return found["spec"].get("nodeName") if found else None
+
+        expected = f"Pod {name} is scheduled"
+        return str(self.wait_until(probe, expected, timeout, lambda: self.describe_pod(name)))
+
+    def wait_unschedulable(self, name: str, text: str = "", timeout: float = START_SECONDS) -> str:
+        """Wait until the scheduler has said that a Pod does not fit, with `text` in its message; the message."""
+
+        def message() -> str:
+            found = self.find("Pod", name) or {}
+            for entry in (found.get("status") or {}).get("conditions") or []:
+                if entry["type"] == "PodScheduled" and entry["status"] == "False":
+                    return str(entry.get("message", ""))
+            return ""
+
+        expected = f"Pod {name} cannot be scheduled" + (f': "{text}"' if text else "")
+        self.wait_until(
+            lambda: message() and text in message(), expected, timeout, lambda: self.describe_pod(name)
+        )
+        return message()
+
+    def wait_event(
+        self, reason: str, text: str = "", name: str = "", timeout: float = START_SECONDS
+    ) -> Object:
+        """Wait for an event in the namespace of the test, with this reason and text, about `name` or anything."""
+
+        def probe() -> Object | None:
+            return next(
+                (
+                    event
+                    for event in self.events(name)
+                    if event.get("reason") == reason and text in event.get("message", "")
+                ),
+                None,
+            )
+
+        expected = f"an event {reason}" + (f' with "{text}"' if text else "")
+        found: Object = self.wait_until(
+            probe,
+            expected,
+            timeout,
+            lambda: [f"{event['reason']}: {event['message']}" for event in self.events(name)],
+        )
+        return found
+
+    def events(self, name: str = "") -> list[Object]:
+        """The core/v1 events of the namespace of the test, about `name` or anything."""
+        return [
+            event
+            for event in self.client.list("v1", "events", self.namespace)
+            if not name or event["involvedObject"].get("name") == name
+        ]
+
+    def stays(self, probe: Callable[[], bool], expected: str, seconds: float = STAYS_SECONDS) -> None:
+        """Look at something that must hold all the time. Raises Failed as soon as it does not."""
+        deadline = time.monotonic() + seconds * self._factor
+        while time.monotonic() < deadline:
+            check(probe(), expected, "it changed")
+            time.sleep(0.05)
+
+    # What was seen
+
+    def allocation(self, claim: str) -> Object | None:
+        """The allocation of a claim."""
+        found = self.find("ResourceClaim", claim) or {}
+        result: Object | None = (found.get("status") or {}).get("allocation")
+        return result
+
+    def devices_of(self, claim: str) -> list[str]:
+        """The allocated devices of a claim as pool/device, in the order of the results."""
+        results = ((self.allocation(claim) or {}).get("devices") or {}).get("results") or []
+        return [f"{result['pool']}/{result['device']}" for result in results]
+
+    def generated_claim(self, pod: str, claim: str, timeout: float = START_SECONDS) -> str:
+        """Wait until a Pod's claim from a template exists; its name."""
+
+        def probe() -> str | None:
+            found = self.find("Pod", pod) or {}
+            for entry in (found.get("status") or {}).get("resourceClaimStatuses") or []:
+                if entry["name"] == claim and entry.get("resourceClaimName"):
+                    return str(entry["resourceClaimName"])
+            return None
+
+        return str(self.wait_until(probe, f"Pod {pod} has a claim made for {claim}", timeout))
+
+    def observe(self, pod: str, container: str = "main", timeout: float = 10.0) -> Observation:
+        """What a container that runs `probe` sees; waits for its log."""
+        node = self.node_of(pod)
+        problem = ""
+
+        def probe() -> Observation | None:
+            nonlocal problem
+            try:
+                return node.observe(self.namespace, pod, container)
+            except (ObservationError, ClientError) as error:
+                problem = str(error)
+                return None
+
+        found: Observation = self.wait_until(
+            probe, f"container {container} of Pod {pod} tells what it sees", timeout, lambda: problem
+        )
+        return found
+
+    def node_of(self, pod: str) -> WholeNode:
+        """The node that a Pod is on."""
+        name = self.get("Pod", pod)["spec"].get("nodeName")
+        return next(node for node in self.cluster.nodes if node.name == name)
+
+    def describe_pod(self, name: str) -> str:
+        """Phase, conditions and waiting reasons of a Pod, for messages."""
+        found = self.find("Pod", name)
+        if found is None:
+            return f"Pod {name} does not exist"
+        status = found.get("status") or {}
+        parts = [f"phase {_phase(found)}", f"on {found['spec'].get('nodeName') or 'no node'}"]
+        for entry in status.get("conditions") or []:
+            if entry["status"] != "True" and entry.get("message"):
+                parts.append(f"{entry['type']}: {entry['message']}")
+        for entry in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+            for state, detail in (entry.get("state") or {}).items():
+                parts.append(
+                    f"{entry['name']} {state} {detail.get('reason', '')} {detail.get('message', '')}".rstrip()
+                )
+        warnings = [event["message"] for event in self.events(name) if event.get("type") == "Warning"]
+        return "; ".join([*parts, *warnings[-2:]])
+
+
+def _phase(pod: Mapping[str, Any]) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))

@@ -1,0 +1,113 @@
+"""Benches on one whole cluster: drivers on its nodes, classes for them, and nodes lent to tests that want one alone."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+
+from clusters import device_classes
+from clusters.descriptor import Descriptor
+from clusters.interface import Cluster, ClusterSpec, NodeSpec, WholeNode
+from clusters.process import DriverProcess, StartError
+from conformance.cluster.bench import ClusterBench
+from conformance.model import InputError, Isolation, Requirement
+from conformance.waiting import poll
+
+SHARED_NODES, LENT_NODES = 2, 2
+"""Nodes that all tests use together, with the driver under test on each, and nodes that one test has alone."""
+_KUBELET = (("syncFrequency", "1s"),)
+_START_THREADS = 8
+
+
+def cluster_spec(requirement: Requirement) -> ClusterSpec:
+    """The cluster that a requirement is tested on; equal ones share it."""
+    return ClusterSpec(
+        nodes=tuple(NodeSpec() for _ in range(SHARED_NODES + LENT_NODES)),
+        gates=tuple(sorted((gate, True) for gate in requirement.gates)),
+        kubelet=_KUBELET,
+    )
+
+
+class ClusterEnvironment:
+    """Benches for tests on one whole cluster.
+
+    A parallel test has the shared nodes; an exclusive one a node of its own, without a driver until it starts one;
+    a disruptive one has both, and no other test runs beside it.
+    """
+
+    def __init__(self, cluster: Cluster, descriptor: Descriptor, *, timeout_factor: float = 1.0) -> None:
+        """Start the driver on the shared nodes. Raises StartError."""
+        self._cluster = cluster
+        self._descriptor = descriptor
+        self._factor = timeout_factor
+        self._shared = list(cluster.nodes)[:SHARED_NODES]
+        self._lent: queue.SimpleQueue[WholeNode] = queue.SimpleQueue()
+        for node in list(cluster.nodes)[SHARED_NODES:]:
+            self._lent.put(node)
+        self._drivers: dict[str, DriverProcess] = {}
+        self._lock = threading.Lock()
+        self._class = ""
+        self._failure: StartError | None = None
+
+    def __enter__(self) -> ClusterEnvironment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """The cluster ends the drivers with its nodes."""
+
+    def _start(self) -> None:
+        """Start the driver under test on the shared nodes and wait for its slices, once."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._class:
+                return
+            client = self._cluster.client("admin")
+            try:
+                with ThreadPoolExecutor(_START_THREADS) as pool:
+                    list(pool.map(lambda node: node.run_driver(self._descriptor), self._shared))
+            except StartError as error:
+                self._failure = error
+                raise
+            names = {node.name for node in self._shared}
+            query = {"fieldSelector": f"spec.driver={self._descriptor.name}"}
+
+            def published() -> bool:
+                slices = client.list(device_classes.API_VERSION, "resourceslices", **query)
+                return names <= {item["spec"].get("nodeName") for item in slices}
+
+            poll(
+                published,
+                self._descriptor.ready_seconds * self._factor,
+                f"{self._descriptor.name} publishes slices for {', '.join(sorted(names))}",
+            )
+            self._class = device_classes.ensure(client, self._descriptor)[0]
+
+    @contextlib.contextmanager
+    def bench(self, requirement: Requirement) -> Iterator[ClusterBench]:
+        """A bench for one test."""
+        try:
+            self._start()
+        except StartError as error:
+            raise InputError(str(error), fatal=False) from None
+        node: WholeNode | None = None
+        nodes = list(self._shared)
+        if requirement.isolation is not Isolation.PARALLEL:
+            node = self._lent.get()
+            nodes = [node] if requirement.isolation is Isolation.EXCLUSIVE else [node, *nodes]
+        bench = ClusterBench(self._cluster, self._descriptor, self._class, nodes, self._factor)
+        try:
+            bench.begin()
+            yield bench
+        finally:
+            try:
+                bench.end()
+            finally:
+                if node is not None:
+                    self._lent.put(node)

@@ -1,0 +1,114 @@
+"""`drakit status`: the clusters of `drakit up`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from clusters.client import Client, ClientError
+from drakit.output import UserError, standard_output, write_out
+from drakit.state import Folder, StateError, all_folders
+
+
+@click.command("status")
+@click.option("--name", help="Only this cluster.  [default: all]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(name: str | None, as_json: bool) -> int:
+    """Show the clusters: nodes, Pods, claims and devices. The exit code is 1 when one of them is not well."""
+    try:
+        folders = [Folder(name)] if name is not None else all_folders()
+    except StateError as error:
+        raise UserError(str(error)) from None
+    if name is not None and not folders[0].exists():
+        raise UserError(f'no cluster "{name}"; "drakit up --name {name}" makes one')
+    states = [_state(folder) for folder in folders]
+    if as_json:
+        write_out(json.dumps(states, indent=2) + "\n")
+    elif not states:
+        write_out('no cluster; "drakit up" makes one\n')
+    else:
+        _print(states)
+    return int(any(state["state"] != "running" for state in states))
+
+
+def _state(folder: Folder) -> dict[str, Any]:
+    if not folder.running():
+        return {"name": folder.name, "state": "dead", "remedy": f"drakit down --name {folder.name}"}
+    record = folder.record()
+    if record is None:
+        return {"name": folder.name, "state": "starting"}
+    state: dict[str, Any] = {**asdict(record), "state": "running"}
+    try:
+        state |= _contents(Path(record.kubeconfig), record.driver)
+    except (ClientError, OSError, KeyError, ValueError) as error:
+        state |= {"state": "not answering", "problem": str(error)}
+    return state
+
+
+def _contents(kubeconfig: Path, driver: str) -> dict[str, Any]:
+    """Numbers of objects, read through the API as the administrator."""
+    config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    with tempfile.NamedTemporaryFile(suffix=".pem") as authority:
+        authority.write(base64.b64decode(cluster["certificate-authority-data"]))
+        authority.flush()
+        client = Client(cluster["server"], Path(authority.name), user["token"])
+        nodes = client.list("v1", "nodes")
+        pods = client.list("v1", "pods")
+        claims = client.list("resource.k8s.io/v1", "resourceclaims")
+        slices = client.list("resource.k8s.io/v1", "resourceslices")
+        client.close()
+    used = sum(
+        not result.get("adminAccess")
+        for claim in claims
+        for result in (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get(
+            "results"
+        )
+        or []
+    )
+    return {
+        "nodesReady": sum(_ready(node) for node in nodes),
+        "pods": len(pods),
+        "podsRunning": sum((pod.get("status") or {}).get("phase") == "Running" for pod in pods),
+        "claims": len(claims),
+        "devices": sum(len(item["spec"].get("devices") or []) for item in slices),
+        "devicesAllocated": used,
+    }
+
+
+def _ready(node: dict[str, Any]) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
+
+
+def _print(states: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("NAME", "STATE", "VERSION", "NODES", "PODS", "CLAIMS", "DEVICES", "KUBECONFIG"):
+        table.add_column(column, overflow="fold", no_wrap=column != "KUBECONFIG")
+    for state in states:
+        if "pods" in state:
+            table.add_row(
+                state["name"],
+                state["state"],
+                state["version"],
+                f"{state['nodesReady']}/{len(state['nodes'])}",
+                f"{state['podsRunning']}/{state['pods']}",
+                str(state["claims"]),
+                f"{state['devicesAllocated']}/{state['devices']}",
+                state["kubeconfig"],
+            )
+        else:
+            table.add_row(
+                state["name"], state["state"], *("-",) * 5, state.get("remedy") or state.get("problem")
+            )
+    with standard_output() as console:
+        console.print(table)

@@ -1,0 +1,209 @@
+"""`drakit up`: a whole cluster in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from clusters import gates
+from clusters.gates import GateError
+from drakit.interrupt import stoppable
+from drakit.output import UserError, say, write_out
+from drakit.state import Folder, StateError
+
+_DEFAULT_MACHINE: Final = "dual-numa-4"
+_STOP_SECONDS: Final = 30.0
+
+
+@click.command("up")
+@click.option("--name", default="drakit", show_default=True, help="Name of the cluster; several can run.")
+@click.option(
+    "--nodes", type=click.IntRange(0, 200), default=2, show_default=True, help="How many nodes it has."
+)
+@click.option("--gpus", type=click.IntRange(1, 240), help="Fake GPUs of each node.  [default: 4]")
+@click.option("--machine", metavar="NAME|FILE", help="The machine that each node is, instead of --gpus.")
+@click.option("--feature-gates", metavar="GATE=true,...", default="", help="Gates other than by default.")
+@click.option(
+    "--runtime-config", metavar="API=true,...", default="", help="API versions other than by default."
+)
+@click.option(
+    "--scheduler-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A KubeSchedulerConfiguration.",
+)
+@click.option(
+    "--driver",
+    type=click.Path(path_type=Path),
+    metavar="DRIVER.yaml",
+    help="Run this driver on each node instead of the reference driver.",
+)
+@click.option("--no-driver", is_flag=True, help="Run no driver.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server.  [default: a free one]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the record of the cluster as JSON.")
+def command(
+    name: str,
+    nodes: int,
+    gpus: int | None,
+    machine: str | None,
+    feature_gates: str,
+    runtime_config: str,
+    scheduler_config: Path | None,
+    driver: Path | None,
+    no_driver: bool,
+    port: int,
+    as_json: bool,
+) -> int:
+    """Start a whole cluster on this machine: API server, scheduler, controllers, and nodes with fake GPUs.
+
+    It runs in the background until "drakit down". Every component is drakit's own and runs without Docker and
+    without root; Pods are simulated (docs/cluster.md says what their containers can do).
+    """
+    if gpus is not None and machine is not None:
+        raise UserError("--gpus and --machine exclude each other: a machine has its number of GPUs")
+    if no_driver and driver is not None:
+        raise UserError("--driver and --no-driver exclude each other")
+    order = {
+        "name": name,
+        "nodes": nodes,
+        "machine": _machine(gpus, machine),
+        "gates": _pairs("--feature-gates", feature_gates, check=True),
+        "runtime_config": _pairs("--runtime-config", runtime_config, check=False),
+        "scheduler_config": _read(scheduler_config) if scheduler_config else "",
+        "driver": "" if no_driver else str(driver.resolve() if driver else reference_driver()),
+        "port": port,
+    }
+    try:
+        folder = Folder(name)
+        record = _start(folder, order, quiet=as_json)
+    except StateError as error:
+        raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"{error.filename or name}: {error.strerror}") from None
+    except KeyboardInterrupt:
+        raise click.Abort from None
+    if as_json:
+        write_out(json.dumps(record, indent=2) + "\n")
+    else:
+        write_out(_welcome(record))
+    return 0
+
+
+def reference_driver() -> Path:
+    """The descriptor of the reference driver, as installed."""
+    import driver
+
+    return Path(driver.__file__).parent / "reference.yaml"
+
+
+def _machine(gpus: int | None, machine: str | None) -> str:
+    if machine is None:
+        return f"gpus-{gpus}" if gpus is not None else _DEFAULT_MACHINE
+    from fake_hw import machines
+    from fake_hw.errors import HardwareError
+
+    try:
+        machines.find(machine)
+    except HardwareError as error:
+        raise UserError(f"--machine: {error}") from None
+    is_file = "/" in machine or Path(machine).suffix
+    return str(Path(machine).resolve()) if is_file else machine
+
+
+def _pairs(option: str, text: str, *, check: bool) -> dict[str, bool]:
+    try:
+        pairs = gates.parse(text)
+        if check:
+            gates.effective(pairs)
+    except GateError as error:
+        raise UserError(f"{option}: {error}") from None
+    return pairs
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UserError(f"--scheduler-config {path}: cannot be read: {why}") from None
+
+
+def _start(folder: Folder, order: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+    """Start the keeper and wait for its word. Raises StateError."""
+    if folder.exists() and not folder.running():
+        # Left behind by a keeper that was killed; its guardian has taken away the rest.
+        folder.remove()
+    folder.make()
+    with stoppable(), folder.log.open("ab") as log:
+        folder.log.chmod(0o600)
+        keeper = subprocess.Popen(
+            [sys.executable, "-P", "-m", "drakit.keeper"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        try:
+            return _follow(keeper, order, folder, quiet=quiet)
+        except BaseException:
+            _end(keeper)
+            raise
+
+
+def _follow(
+    keeper: subprocess.Popen[bytes], order: dict[str, Any], folder: Folder, *, quiet: bool
+) -> dict[str, Any]:
+    assert keeper.stdin is not None and keeper.stdout is not None  # noqa: S101 - both are pipes
+    with contextlib.suppress(BrokenPipeError):
+        keeper.stdin.write(json.dumps(order).encode())
+        keeper.stdin.close()
+    for line in keeper.stdout:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue
+        if "ready" in message:
+            record: dict[str, Any] = message["ready"]
+            return record
+        if "error" in message:
+            raise StateError(message["error"])
+        if not quiet:
+            say(message["note"])
+    lines = "".join(f"\n{line}" for line in folder.last_log())
+    raise StateError(f"the cluster ended before it was ready; its last words:{lines or ' none'}")
+
+
+def _end(keeper: subprocess.Popen[bytes]) -> None:
+    if keeper.poll() is None:
+        keeper.send_signal(signal.SIGTERM)
+    try:
+        keeper.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        keeper.kill()
+
+
+def _welcome(record: dict[str, Any]) -> str:
+    name = "" if record["name"] == "drakit" else f" --name {record['name']}"
+    lines = [
+        f'cluster "{record["name"]}" is ready: Kubernetes {record["version"]}, {len(record["nodes"])} nodes'
+        + (f" with driver {record['driver']}" if record["driver"] else ""),
+        "",
+        f"  export KUBECONFIG={record['kubeconfig']}",
+        "  kubectl get nodes,resourceslices",
+    ]
+    if record["example"]:
+        lines += [f"  kubectl apply -f {record['example']}", "  kubectl logs -f example"]
+    lines += [f"  drakit status{name}", f"  drakit down{name}", ""]
+    return "\n".join(lines)
