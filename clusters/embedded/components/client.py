@@ -16,6 +16,7 @@ import aiohttp
 
 from clusters.client import ClientError, client_error, resource_path
 
+JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
@@ -93,13 +94,15 @@ class ApiClient:
         body: Any = None,
         query: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
+        accept: str = JSON,
     ) -> Any:
         """One request with a JSON answer."""
         data = None if body is None else json.dumps(body).encode()
         params = {key: str(value) for key, value in (query or {}).items()}
+        headers = {"Content-Type": content_type, "Accept": accept}
         try:
             async with self._http().request(
-                method, self._url + path, data=data, params=params, headers={"Content-Type": content_type}
+                method, self._url + path, data=data, params=params, headers=headers
             ) as response:
                 answer = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -125,11 +128,17 @@ class ApiClient:
             raise
 
     async def list(
-        self, api_version: str, resource: str, namespace: str | None = None, **query: Any
+        self,
+        api_version: str,
+        resource: str,
+        namespace: str | None = None,
+        *,
+        accept: str = JSON,
+        **query: Any,
     ) -> Object:
         """A list object; its items carry apiVersion and kind."""
         answer: Object = await self.request(
-            "GET", resource_path(api_version, resource, namespace), query=query
+            "GET", resource_path(api_version, resource, namespace), query=query, accept=accept
         )
         kind = str(answer.get("kind", "")).removesuffix("List")
         items = answer.get("items") or []
@@ -209,7 +218,13 @@ class ApiClient:
         await self.request("DELETE", resource_path(api_version, resource, namespace), query=query)
 
     async def watch(
-        self, api_version: str, resource: str, namespace: str | None = None, **query: Any
+        self,
+        api_version: str,
+        resource: str,
+        namespace: str | None = None,
+        *,
+        accept: str = JSON,
+        **query: Any,
     ) -> AsyncGenerator[Object, None]:
         """Watch events (`{"type", "object"}`) until the server ends the stream.
 
@@ -219,7 +234,9 @@ class ApiClient:
         params = {"watch": "true", **{key: str(value) for key, value in query.items()}}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=_WATCH_SILENCE)
         try:
-            async with self._http().get(self._url + path, params=params, timeout=timeout) as response:
+            async with self._http().get(
+                self._url + path, params=params, timeout=timeout, headers={"Accept": accept}
+            ) as response:
                 if response.status >= 400:
                     raise client_error(response.status, await response.read())
                 buffer = b""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from clusters.client import ClientError
-from clusters.embedded.components.client import ApiClient, Object
+from clusters.embedded.components.client import JSON, METADATA_LIST, METADATA_ONLY, ApiClient, Object
 
 _LOG: Final = logging.getLogger(__name__)
 _FIRST_RETRY, _LAST_RETRY = 0.1, 5.0
@@ -35,7 +35,10 @@ class Informer:
         *,
         field_selector: str = "",
         label_selector: str = "",
+        metadata_only: bool = False,
     ) -> None:
+        """`metadata_only`: cached objects are PartialObjectMetadata."""
+        self._metadata_only = metadata_only
         self._client = client
         self.api_version = api_version
         self.resource = resource
@@ -114,7 +117,10 @@ class Informer:
                 retry = min(retry * 2, _LAST_RETRY)
 
     async def _relist(self) -> None:
-        answer = await self._client.list(self.api_version, self.resource, self._namespace, **self._query)
+        accept = METADATA_LIST if self._metadata_only else JSON
+        answer = await self._client.list(
+            self.api_version, self.resource, self._namespace, accept=accept, **self._query
+        )
         present: dict[tuple[str, str], Object] = {_key(item): item for item in answer["items"]}
         for key in [key for key in self._objects if key not in present]:
             self._apply(key, None)
@@ -134,7 +140,8 @@ class Informer:
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
         }
-        stream = self._client.watch(self.api_version, self.resource, self._namespace, **query)
+        accept = METADATA_ONLY if self._metadata_only else JSON
+        stream = self._client.watch(self.api_version, self.resource, self._namespace, accept=accept, **query)
         # An async generator that is left early must be closed by hand, else its connection stays open.
         async with contextlib.aclosing(stream) as events:
             async for event in events:
