@@ -15,11 +15,16 @@ NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def populate(store: Store, resources: Resources, gates: frozenset[str], now: float) -> None:
-    """Create what is missing of system namespaces, their default service accounts and the bootstrap roles."""
+    """Create what is missing of system namespaces, service accounts and bootstrap roles.
+
+    The controllers' accounts are what kube-controller-manager makes at its start.
+    """
     created = timestamp(now)
     for name in NAMESPACES:
         _create(store, resources, _namespace(name), created)
-        _create(store, resources, _service_account(name), created)
+        _create(store, resources, _service_account(name, "default"), created)
+    for name in bootstrap.controller_names(gates):
+        _create(store, resources, _service_account(bootstrap.SYSTEM_NAMESPACE, name), created)
     for obj in bootstrap.objects(gates):
         _create(store, resources, obj, created)
 
@@ -34,8 +39,8 @@ def _namespace(name: str) -> Object:
     }
 
 
-def _service_account(namespace: str) -> Object:
-    metadata = {"name": "default", "namespace": namespace}
+def _service_account(namespace: str, name: str) -> Object:
+    metadata = {"name": name, "namespace": namespace}
     return {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata}
 
 

@@ -18,7 +18,10 @@ class ServerConfig:
     `disabled_admission` names admission plugins to leave out. `clock` gives seconds since the epoch: timestamps of
     objects and tokens follow it, timeouts of requests run in real time. `history` is the number of changes per
     resource that can be watched from, `watch_queue` how many changes a slow watcher may lag behind before it is
-    cut off. `bookmark_interval` and the range of watch timeouts are seconds.
+    cut off. `bookmark_interval` and the range of watch timeouts are seconds. `kubelet_token` is the
+    bearer token with which the server reads logs from kubelets; `kubelet_ca` the PEM of the authority of their
+    certificates (empty: they are not verified, as by a real server without --kubelet-certificate-authority), and
+    `kubelet_timeout` how many seconds a connection may take.
     """
 
     host: str = "127.0.0.1"
@@ -34,3 +37,6 @@ class ServerConfig:
     bookmark_interval: float = 60.0
     watch_timeout: tuple[float, float] = (1800.0, 3600.0)
     max_body: int = 3 * 1024 * 1024
+    kubelet_token: str = ""
+    kubelet_ca: str = ""
+    kubelet_timeout: float = 10.0

@@ -75,8 +75,12 @@ _POD = Resource(
     short_names=("po",),
     categories=("all",),
     subresources=(
+        Subresource("attach", ("create", "get"), "", "v1", "PodAttachOptions"),
         Subresource("binding", ("create",), "", "v1", "Binding"),
         Subresource("eviction", ("create",), "policy", "v1", "Eviction"),
+        Subresource("exec", ("create", "get"), "", "v1", "PodExecOptions"),
+        Subresource("log", ("get",)),
+        Subresource("portforward", ("create", "get"), "", "v1", "PodPortForwardOptions"),
         _STATUS,
     ),
     delete_returns_object=frozenset({"v1"}),

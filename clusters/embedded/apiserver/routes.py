@@ -6,16 +6,18 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from clusters.api_status import ApiError
-from clusters.embedded.apiserver import reviews, scale, subresources
+from clusters.embedded.apiserver import eviction, reviews, scale, subresources
 from clusters.embedded.apiserver.call import Call, Reply
 from clusters.embedded.apiserver.handlers import delete, read, write
 from clusters.embedded.apiserver.resources import Served
 
 Handler = Callable[[Call, Served], Reply | Awaitable[Reply]]
 
+_CONNECT: Final[dict[str, Handler]] = dict.fromkeys(("GET", "POST"), subresources.refuse_connection)
 _SUBRESOURCES: Final[dict[tuple[str, str], dict[str, Handler]]] = {
     ("pods", "binding"): {"POST": subresources.bind_pod},
-    ("pods", "eviction"): {"POST": subresources.evict_pod},
+    ("pods", "eviction"): {"POST": eviction.evict_pod},
+    **{("pods", name): _CONNECT for name in ("attach", "exec", "portforward")},
     ("serviceaccounts", "token"): {"POST": subresources.create_token},
     ("namespaces", "finalize"): {"PUT": write.replace},
 }
@@ -62,6 +64,17 @@ def _create_handler(served: Served) -> Handler:
     if resource.plural == "bindings" and not resource.group:
         return subresources.bind_pod
     return reviews.create if len(resource.verbs) == 1 else write.create
+
+
+def is_log(call: Call, served: Served) -> bool:
+    """Whether the request reads a log, which is text and no object."""
+    is_pod = not served.resource.group and served.resource.plural == "pods"
+    named = len(call.info.parts) == 3 and bool(call.info.namespace)
+    if not (is_pod and named and call.info.subresource == "log"):
+        return False
+    if call.http.method != "GET":
+        raise method_not_allowed()
+    return True
 
 
 def find(call: Call, served: Served) -> Handler:

@@ -35,6 +35,7 @@ from clusters.embedded.apiserver.gates import enabled_gates
 from clusters.embedded.apiserver.handlers.watch import watch
 from clusters.embedded.apiserver.openapi import OpenApi
 from clusters.embedded.apiserver.plain_paths import PlainPaths, not_found
+from clusters.embedded.apiserver.pod_logs import stream_log
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Store
@@ -215,6 +216,8 @@ class ApiServer:
             if "watch" not in served.resource.verbs:
                 raise routes.method_not_allowed()
             return await watch(call, served, {**headers, **warning_headers(call.warnings)})
+        if routes.is_log(call, served):
+            return await stream_log(call, headers)
         handler = routes.find(call, served)
         allowed = negotiation.LIST if info.verb in ("list", "deletecollection") else negotiation.OBJECT
         form = negotiation.negotiate(call.accept, allowed)

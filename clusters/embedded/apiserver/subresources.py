@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from clusters.api_status import ApiError, bad_request, not_found
-from clusters.embedded.apiserver import codec, negotiation, options
+from clusters.embedded.apiserver import codec, negotiation
 from clusters.embedded.apiserver.admission.request import CREATE, Request
 from clusters.embedded.apiserver.auth import token_request
 from clusters.embedded.apiserver.call import Call, Reply
-from clusters.embedded.apiserver.handlers import delete as deletion
 from clusters.embedded.apiserver.handlers.write import write_options
 from clusters.embedded.apiserver.options import WriteOptions
 from clusters.embedded.apiserver.resources import Served
@@ -19,10 +18,11 @@ from clusters.embedded.apiserver.times import timestamp
 from dra_api.decode import as_json
 from dra_api.schema import GVK
 
-_SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def _body(call: Call, gvk: GVK, chosen: WriteOptions) -> Object:
+def body_of(call: Call, gvk: GVK, chosen: WriteOptions) -> Object:
+    """The body as an object of a kind; raises ApiError 400."""
     media_type = negotiation.body_type(call.headers.get("Content-Type"))
     obj = as_json(
         codec.decode_body(
@@ -33,7 +33,8 @@ def _body(call: Call, gvk: GVK, chosen: WriteOptions) -> Object:
     return obj
 
 
-def _admit(call: Call, served: Served, kind: str, name: str, obj: Object, chosen: WriteOptions) -> Object:
+def admit(call: Call, served: Served, kind: str, name: str, obj: Object, chosen: WriteOptions) -> Object:
+    """The object after admission has changed and judged the creation of a subresource."""
     request = Request(
         user=call.user,
         operation=CREATE,
@@ -56,8 +57,8 @@ def _admit(call: Call, served: Served, kind: str, name: str, obj: Object, chosen
 def create_token(call: Call, served: Served) -> Reply:
     """POST serviceaccounts/NAME/token."""
     chosen = write_options(call, "CreateOptions")
-    request = _body(call, GVK("authentication.k8s.io", "v1", "TokenRequest"), chosen)
-    request = _admit(call, served, "TokenRequest", call.info.name, request, chosen)
+    request = body_of(call, GVK("authentication.k8s.io", "v1", "TokenRequest"), chosen)
+    request = admit(call, served, "TokenRequest", call.info.name, request, chosen)
     api = call.api
     answer = token_request.create_token(
         request,
@@ -79,12 +80,12 @@ def _conflict(name: str, why: str) -> ApiError:
 def bind_pod(call: Call, served: Served) -> Reply:
     """POST pods/NAME/binding, or bindings with the pod's name in the body."""
     chosen = write_options(call, "CreateOptions")
-    binding = _body(call, GVK("", "v1", "Binding"), chosen)
+    binding = body_of(call, GVK("", "v1", "Binding"), chosen)
     metadata = binding["metadata"]
     name = call.info.name or metadata.get("name", "")
     if call.info.name and metadata.get("name") and metadata["name"] != call.info.name:
         raise bad_request("name in URL does not match name in Binding object")
-    binding = _admit(call, served, "Binding", name, binding, chosen)
+    binding = admit(call, served, "Binding", name, binding, chosen)
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
         kind = target["kind"]
@@ -100,7 +101,7 @@ def bind_pod(call: Call, served: Served) -> Reply:
     _check_bindable(pod, metadata, name)
     if not chosen.dry_run:
         store.update(ResourceKey("", "pods"), _bound(pod, binding, target["name"], timestamp(call.api.now())))
-    return Reply(dict(_SUCCESS), 201, kind="status")
+    return Reply(dict(SUCCESS), 201, kind="status")
 
 
 def _check_bindable(pod: Object, wanted: dict[str, Any], name: str) -> None:
@@ -131,17 +132,10 @@ def _bound(pod: Object, binding: Object, node: str, now: str) -> Object:
     return new
 
 
-def evict_pod(call: Call, served: Served) -> Reply:
-    """POST pods/NAME/eviction; there are no disruption budgets to ask."""
-    chosen = write_options(call, "CreateOptions")
-    eviction = _body(call, GVK("policy", "v1", "Eviction"), chosen)
-    name = eviction["metadata"].get("name", "")
-    if name != call.info.name:
-        raise bad_request("name in URL does not match name in Eviction object")
-    eviction = _admit(call, served, "Eviction", name, eviction, chosen)
-    body = dict(eviction.get("deleteOptions") or {})
-    if chosen.dry_run:
-        body["dryRun"] = ["All"]
-    # Admission has seen the eviction; it does not see a DELETE in addition.
-    deletion.remove(call, served, name, options.delete_options_of_body(body), admit=False)
-    return Reply(dict(_SUCCESS), 201, kind="status")
+def refuse_connection(call: Call, served: Served) -> Reply:
+    """exec, attach and port-forward: there are no processes behind the containers."""
+    what = call.info.subresource
+    raise bad_request(
+        f"pods/{what} is not available: the containers of this cluster are simulated and hold no processes to "
+        "connect to; read what a container sees and does with kubectl logs"
+    )

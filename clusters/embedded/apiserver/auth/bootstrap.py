@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, Final
 
-from clusters.embedded.apiserver.auth.bootstrap_rules import cluster_roles, controller_roles
+from clusters.embedded.apiserver.auth.bootstrap_rules import cluster_roles
+from clusters.embedded.apiserver.auth.controller_rules import controller_roles
 from clusters.embedded.apiserver.auth.node_rules import rule
 from clusters.embedded.apiserver.auth.rbac import GROUP
 from clusters.embedded.apiserver.auth.users import (

@@ -34,7 +34,8 @@ def delete_options(call: Call) -> DeleteOptions:
     return request_options.delete_options_of_body(body)
 
 
-def _check_preconditions(served: Served, obj: Object, options: DeleteOptions) -> None:
+def check_preconditions(served: Served, obj: Object, options: DeleteOptions) -> None:
+    """Raise ApiError 409 for another uid or revision than the options name."""
     metadata, resource = obj["metadata"], served.resource
     pairs = (
         ("UID", options.uid, metadata["uid"], "The object might have been deleted and then recreated"),
@@ -185,7 +186,7 @@ def remove(
     old = call.api.store.get(*resource.key, namespace, name)
     if old is None:
         raise not_found(resource.plural, resource.group, name)
-    _check_preconditions(served, old, options)
+    check_preconditions(served, old, options)
     if admit:
         request = admission_request(call, served, "DELETE", name, None, old, options)
         call.api.admission.mutate(request)
