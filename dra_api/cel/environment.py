@@ -1,0 +1,70 @@
+"""What expressions of device selectors may use, by feature gates and by whether they are new or stored.
+
+New expressions see what the previous Kubernetes version already knows and what enabled gates allow; stored ones
+see everything. Sources: dynamic-resource-allocation `cel/compile.go`, apiserver `pkg/cel/environment/base.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+from . import types
+from .checker import Names
+from .declarations import Function, merge
+from .library.operators import OPERATORS
+from .library.optionals import OPTIONALS
+from .library.quantities import QUANTITIES
+from .library.semvers import SEMVERS
+from .types import Type
+from .values import QUANTITY
+
+Kind = Literal["new", "stored"]
+DEVICE: Final = "kubernetes.DRADevice"
+
+TYPE_NAMES: Final[dict[str, Type]] = {
+    "bool": types.BOOL,
+    "bytes": types.BYTES,
+    "double": types.DOUBLE,
+    "google.protobuf.Duration": types.DURATION,
+    "int": types.INT,
+    "list": types.list_of(types.parameter("A")),
+    "map": types.map_of(types.parameter("A"), types.parameter("B")),
+    "null_type": types.NULL,
+    "string": types.STRING,
+    "google.protobuf.Timestamp": types.TIMESTAMP,
+    "type": types.TYPE,
+    "uint": types.UINT,
+    "optional_type": types.optional_of(types.parameter("V")),
+}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Names for the checker, and functions for the evaluation. `attribute` is the type of attributes."""
+
+    names: Names
+    functions: Mapping[str, Function]
+    attribute: Type
+    lists: bool
+
+
+@lru_cache(maxsize=8)
+def environment(kind: Kind, *, consumable_capacity: bool, list_attributes: bool) -> Environment:
+    """The environment for new or stored expressions under these gates."""
+    stored = kind == "stored"
+    lists = stored or list_attributes
+    attribute = types.DYN if lists else types.ANY
+    fields = {
+        "driver": types.STRING,
+        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
+        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
+    }
+    if stored or consumable_capacity:
+        fields["allowMultipleAllocations"] = types.BOOL
+    functions = merge(OPERATORS, OPTIONALS, QUANTITIES, SEMVERS)
+    structs: dict[str, dict[str, Type]] = {DEVICE: fields, "kubernetes.Quantity": {}, "kubernetes.Semver": {}}
+    names = Names({"device": types.struct(DEVICE)}, functions, structs, TYPE_NAMES)
+    return Environment(names, functions, attribute, lists)

@@ -1,0 +1,27 @@
+"""Text as Go writes it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ESCAPES: Final = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\",
+    '"': '\\"',
+}  # fmt: skip
+
+
+def quote(text: str) -> str:
+    """A string in quotes, as strconv.Quote writes it."""
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    simple = _ESCAPES.get(char)
+    if simple is not None:
+        return simple
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -1,0 +1,149 @@
+"""Compiling selectors and evaluating them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .. import features as gates
+from .attributes import Run
+from .build import Builder
+from .build import TooDeep as TreeTooDeep
+from .checker import Checked, check
+from .device import DeviceInput
+from .environment import Environment, Kind, environment
+from .errors import CelRuntimeError, CompileError, CostLimitExceeded, EvalError, InternalError
+from .frame import Frame
+from .lexer import tokenize
+from .meter import CostMeter
+from .parser import NotCorrect, TooDeep, parse
+from .planner import Planner
+from .source import NO_LOCATION, Source
+from .steps import Step
+from .types import BOOL
+from .values import type_name
+
+COST_LIMIT: Final = 1_000_000
+"""The cost that an evaluation must not exceed, and the estimate that a new expression must not exceed."""
+UNKNOWN_COST: Final = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result for one device: whether it matches, and the cost in CEL's units."""
+
+    match: bool
+    cost: int
+
+
+class Program:
+    """A compiled selector. It has no state of its own, so threads may share it."""
+
+    def __init__(
+        self, expression: str, step: Step, slots: int, checked: Checked, environment: Environment
+    ) -> None:
+        self.expression = expression
+        self.output = checked.output
+        self._slots = slots
+        self._step = step
+        self._checked = checked
+        self._environment = environment
+        self._fast: Run = step.compile(None)
+        self._metered: Run | None = None
+        self._estimate: int | None = None
+
+    @property
+    def estimated_cost(self) -> int:
+        """The worst cost of an evaluation, computed when it is first needed."""
+        if self._estimate is None:
+            self._estimate = UNKNOWN_COST
+        return self._estimate
+
+    def matches(self, device: DeviceInput, cancelled: Callable[[], bool] | None = None) -> bool:
+        """Whether the device matches. Raises CelRuntimeError."""
+        return self.evaluate(device, cancelled).match
+
+    def evaluate(
+        self, device: DeviceInput, cancelled: Callable[[], bool] | None = None, *, limit: int = COST_LIMIT
+    ) -> Evaluation:
+        """Whether the device matches, and at what cost. Raises CelRuntimeError."""
+        if self._metered is None:
+            self._metered = self._step.compile(CostMeter())
+        frame = Frame(device.value, self._slots, limit, cancelled)
+        return Evaluation(_decided(self._metered, frame), frame.cost)
+
+
+def _decided(run: Run, frame: Frame) -> bool:
+    return _as_bool(result(run, frame))
+
+
+def result(run: Run, frame: Frame) -> Any:
+    """The value of an evaluation. Raises CelRuntimeError."""
+    try:
+        return run(frame)
+    except EvalError as error:
+        raise CelRuntimeError(str(error)) from None
+    except (CostLimitExceeded, InternalError) as error:
+        raise CelRuntimeError(str(error)) from None
+
+
+def _as_bool(value: Any) -> bool:
+    if type(value) is bool:
+        return value
+    name = type_name(value)
+    raise CelRuntimeError(
+        f"CEL result of type {name} could not be converted to bool: "
+        f"unsupported type conversion from '{name}' to bool"
+    )
+
+
+def compile_selector(
+    expression: str, *, features: Collection[str] = gates.ENABLED_1_37, environment: Kind = "stored"
+) -> Program:
+    """Compile a device selector.
+
+    `features` are the enabled feature gates; they matter for new expressions only. Raises CompileError with the
+    text of the API server.
+    """
+    env = _environment(features, environment)
+    checked, planner = _compiled(expression, env)
+    output = checked.output
+    if not (output.same(BOOL) or output.same(env.attribute)):
+        raise CompileError(f"must evaluate to bool or the unknown type, not {output}")
+    step = planner.plan(checked.expr)
+    return Program(expression, step, planner.slots, checked, env)
+
+
+def _environment(features: Collection[str], kind: Kind) -> Environment:
+    return environment(
+        kind,
+        consumable_capacity=gates.CONSUMABLE_CAPACITY in features,
+        list_attributes=gates.LIST_TYPE_ATTRIBUTES in features,
+    )
+
+
+def _compiled(expression: str, env: Environment) -> tuple[Checked, Planner]:
+    source = Source(expression)
+    tokens, problems = tokenize(source)
+    builder = Builder(source)
+    try:
+        tree = parse(tokens)
+        expr = builder.build(tree)
+    except NotCorrect:
+        raise CompileError("compilation failed: Syntax error") from None
+    except (TooDeep, TreeTooDeep) as error:
+        source.report(NO_LOCATION, str(error))
+        raise _failed(source) from None
+    for offset, message in problems:
+        source.report(source.location(offset), f"Syntax error: {message}")
+    if source.problem_count:
+        raise _failed(source)
+    checked = check(expr, source, builder.positions, env.names)
+    if source.problem_count:
+        raise _failed(source)
+    return checked, Planner(checked, env.functions, env.names.type_names)
+
+
+def _failed(source: Source) -> CompileError:
+    return CompileError(f"compilation failed: {source.display()}")
