@@ -77,8 +77,8 @@ class LogWriter:
         self._write(out)
 
     def _line(self, stream: str, tag: bytes, text: bytes) -> bytes:
-        # Later lines have later times, however coarse the clock is.
-        self._last = max(self._last + 1, int(self._clock.now() * _BILLION))
+        # Microseconds are what a float holds today. Later lines have later times, however coarse the clock is.
+        self._last = max(self._last + 1, round(self._clock.now() * 1_000_000) * 1000)
         return b"%s %s %s %s\n" % (format_time(self._last).encode(), stream.encode(), tag, text)
 
     def _write(self, lines: list[bytes]) -> None:

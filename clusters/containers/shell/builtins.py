@@ -68,9 +68,13 @@ def _printf(shell: Shell, words: Sequence[str], streams: Streams) -> int:
         return 2
     arguments = list(words[1:])
     form = _escapes(words[0])
+    if re.search(r"%[^%sd]", form.replace("%%", "")):
+        raise ShellError(
+            f"{shell.name}: {shell.line}: printf: simulated containers know only %s, %d and %%\n", 2
+        )
     while True:
         before = len(arguments)
-        streams.stdout(re.sub(r"%(%|[sd])", lambda found: _formatted(found[1], arguments), form))
+        streams.stdout(re.sub(r"%([%sd])", lambda found: _formatted(found[1], arguments), form))
         if not arguments or len(arguments) == before:
             return 0
 
@@ -225,20 +229,28 @@ def _pwd(shell: Shell, words: Sequence[str], streams: Streams) -> int:
 
 
 def _shift(shell: Shell, words: Sequence[str], streams: Streams) -> int:
-    shell.positional = shell.positional[int(words[0]) if words and words[0].isdecimal() else 1 :]
+    count = int(words[0]) if words and words[0].isdecimal() else 1
+    if count > len(shell.positional):
+        if shell.bash:
+            return 1
+        raise ShellError(f"{shell.name}: {shell.line}: shift: can't shift that many\n", 2)
+    shell.positional = shell.positional[count:]
     return 0
 
 
 def _break(shell: Shell, words: Sequence[str], streams: Streams) -> int:
-    raise LoopControl(_levels(words), leave=True)
+    return _leave(shell, words, leave=True)
 
 
 def _continue(shell: Shell, words: Sequence[str], streams: Streams) -> int:
-    raise LoopControl(_levels(words), leave=False)
+    return _leave(shell, words, leave=False)
 
 
-def _levels(words: Sequence[str]) -> int:
-    return max(1, int(words[0])) if words and words[0].isdecimal() else 1
+def _leave(shell: Shell, words: Sequence[str], *, leave: bool) -> int:
+    if not shell.loops:
+        return 0
+    levels = int(words[0]) if words and words[0].isdecimal() else 1
+    raise LoopControl(min(max(1, levels), shell.loops), leave=leave)
 
 
 def _test(shell: Shell, words: Sequence[str], streams: Streams) -> int:

@@ -33,8 +33,8 @@ def evaluate(shell: Shell, words: list[str]) -> bool:
     if len(words) == 2:
         return _unary(shell, *words)
     if len(words) == 3:
-        return _binary(*words)
-    raise ValueError("too many arguments")
+        return _binary(shell, *words)
+    raise ValueError("too many arguments" if shell.bash else f"{words[0]}: unexpected operator")
 
 
 def _unary(shell: Shell, sign: str, word: str) -> bool:
@@ -55,18 +55,22 @@ def _unary(shell: Shell, sign: str, word: str) -> bool:
         "-r": lambda: path in devices or place.exists(),
     }
     if sign not in checks:
-        raise ValueError(f"{sign}: unary operator expected")
+        raise ValueError(f"{sign}: {'unary operator expected' if shell.bash else 'unexpected operator'}")
     return checks[sign]()
 
 
-def _binary(left: str, sign: str, right: str) -> bool:
+def _binary(shell: Shell, left: str, sign: str, right: str) -> bool:
     if sign in ("=", "=="):
         return left == right
     if sign == "!=":
         return left != right
     if sign not in _NUMBERS:
-        raise ValueError(f"{sign}: unexpected operator")
+        raise ValueError(
+            f"{sign}: binary operator expected" if shell.bash else f"{left}: unexpected operator"
+        )
     try:
         return _NUMBERS[sign](int(left), int(right))
     except ValueError:
-        raise ValueError(f"Illegal number: {left if not left.lstrip('-').isdigit() else right}") from None
+        wrong = right if left.removeprefix("-").isdecimal() else left
+        text = f"{wrong}: integer expression expected" if shell.bash else f"Illegal number: {wrong}"
+        raise ValueError(text) from None

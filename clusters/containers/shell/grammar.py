@@ -135,21 +135,26 @@ class _Parser:
         if keyword is None or keyword not in words:
             token = self._peek()
             if token is None:
-                raise ShellSyntaxError(f'end of file unexpected (expecting "{words[0]}")', self._line())
-            raise self._unexpected(token)
+                raise self._ended(words[0])
+            raise self._unexpected(token, words[0])
         self._at += 1
         return keyword
 
     def _line(self) -> int:
         return self._tokens[-1].line if self._tokens else 1
 
-    def _unexpected(self, token: Token) -> ShellSyntaxError:
+    def _ended(self, expecting: str = "") -> ShellSyntaxError:
+        hint = f' (expecting "{expecting}")' if expecting else ""
+        return ShellSyntaxError(f"end of file unexpected{hint}", self._line())
+
+    def _unexpected(self, token: Token, expecting: str = "") -> ShellSyntaxError:
+        hint = f' (expecting "{expecting}")' if expecting else ""
         if isinstance(token, Word):
-            return ShellSyntaxError(f'"{token.source}" unexpected', token.line)
+            return ShellSyntaxError(f'"{token.source}" unexpected{hint}', token.line)
         if token.text in _UNKNOWN_OPERATORS:
             return ShellSyntaxError(_UNKNOWN_OPERATORS[token.text], token.line, known=False)
         name = "newline" if token.text == "\n" else f'"{token.text}"'
-        return ShellSyntaxError(f"{name} unexpected", token.line)
+        return ShellSyntaxError(f"{name} unexpected{hint}", token.line)
 
     def _newlines(self) -> None:
         while self._operator("\n"):
@@ -174,14 +179,12 @@ class _Parser:
                 break
         return CommandList(tuple(items))
 
-    def _body(self) -> CommandList:
-        """Commands of a compound command: at least one."""
+    def _body(self, end: str) -> CommandList:
+        """Commands of a compound command: at least one, before the word that ends them."""
         found = self._sequence()
         if not found.items:
             token = self._peek()
-            if token is None:
-                raise ShellSyntaxError("end of file unexpected", self._line())
-            raise self._unexpected(token)
+            raise self._ended(end) if token is None else self._unexpected(token)
         return found
 
     def _and_or(self) -> AndOr:
@@ -195,11 +198,12 @@ class _Parser:
     def _command(self) -> Command:
         token = self._peek()
         if token is None:
-            raise ShellSyntaxError("end of file unexpected", self._line())
+            raise self._ended()
         if self._operator("("):
-            body = self._body()
+            body = self._body(")")
             if not self._operator(")"):
-                raise ShellSyntaxError('end of file unexpected (expecting ")")', self._line())
+                token = self._peek()
+                raise self._ended(")") if token is None else self._unexpected(token, ")")
             return Group(body, True, self._redirects())
         compound: dict[str | None, Callable[[], Command]] = {
             "if": self._if,
@@ -220,7 +224,7 @@ class _Parser:
 
     def _braces(self) -> Command:
         self._at += 1
-        body = self._body()
+        body = self._body("}")
         self._take_keyword("}")
         return Group(body, False, self._redirects())
 
@@ -229,18 +233,18 @@ class _Parser:
         otherwise: CommandList | None = None
         word = self._take_keyword("if")
         while word in ("if", "elif"):
-            condition = self._body()
+            condition = self._body("then")
             self._take_keyword("then")
-            branches.append((condition, self._body()))
+            branches.append((condition, self._body("fi")))
             word = self._take_keyword("fi", "elif", "else")
         if word == "else":
-            otherwise = self._body()
+            otherwise = self._body("fi")
             self._take_keyword("fi")
         return If(tuple(branches), otherwise)
 
     def _loop(self) -> Command:
         negated = self._take_keyword("while", "until") == "until"
-        condition = self._body()
+        condition = self._body("do")
         return Loop(condition, self._do(), negated)
 
     def _for(self) -> Command:
@@ -258,11 +262,13 @@ class _Parser:
             self._at += 1
         self._operator(";")
         self._newlines()
+        if self._peek() is None:
+            raise self._ended()
         return For(name, tuple(words), self._do())
 
     def _do(self) -> CommandList:
         self._take_keyword("do")
-        body = self._body()
+        body = self._body("done")
         self._take_keyword("done")
         return body
 
@@ -313,7 +319,7 @@ class _Parser:
             raise self._unexpected(token)
         if not (assignments or words or redirects):
             if token is None:
-                raise ShellSyntaxError("end of file unexpected", self._line())
+                raise self._ended()
             raise self._unexpected(token)
         line = first.line if first is not None else 1
         return Simple(tuple(assignments), tuple(words), tuple(redirects), line)

@@ -238,9 +238,10 @@ class _Interpreter:
             if await self._condition(condition, streams):
                 await self.commands(body, streams)
                 return
-        self.shell.status = 0
         if command.otherwise is not None:
             await self.commands(command.otherwise, streams)
+        else:
+            self.shell.status = 0
 
     async def _loop(self, loop: Loop, streams: Streams) -> None:
         status = 0
@@ -261,6 +262,7 @@ class _Interpreter:
 
     async def _round(self, body: CommandList, streams: Streams) -> bool:
         """One round of a loop; False ends the loop."""
+        self.shell.loops += 1
         try:
             await self.commands(body, streams)
         except LoopControl as control:
@@ -268,6 +270,8 @@ class _Interpreter:
             if control.levels > 1:
                 raise LoopControl(control.levels - 1, leave=control.leave) from None
             return not control.leave
+        finally:
+            self.shell.loops -= 1
         return True
 
     def fields(self, words: Sequence[Word]) -> list[str]:
@@ -291,7 +295,14 @@ class _Interpreter:
         shell = self.shell
         shell.line = command.line
         words = self.fields(command.words)
-        assigned = {name: expand_joined(word, shell.value) for name, word in command.assignments}
+        assigned: dict[str, str] = {}
+
+        def value(asked: str) -> str | None:
+            # Later values see earlier ones.
+            return assigned[asked] if asked in assigned else shell.value(asked)
+
+        for name, word in command.assignments:
+            assigned[name] = expand_joined(word, value)
         inner = self._redirected(command.redirects, streams)
         if inner is None:
             return

@@ -57,6 +57,7 @@ class Shell:
     errexit: bool = False
     nounset: bool = False
     last_job: int | None = None
+    loops: int = 0
     folder: str = ""
 
     def __post_init__(self) -> None:

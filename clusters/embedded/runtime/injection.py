@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,8 +14,10 @@ from clusters.containers.view import PATH, ContainerView, RecordedHook, VisibleD
 from node_api import cdi
 from node_api.cdi.container import ContainerDevice, ContainerMount, DeviceRule
 from node_api.cdi.directory import UnresolvableError
+from node_api.cdi.names import qualified_name_problem, quote
 
 ANNOTATION_PREFIX = "cdi.k8s.io/"
+CREATE_FAILED = "failed to create containerd container: "
 
 
 def look_up(path: str) -> cdi.HostNode:
@@ -40,11 +43,23 @@ def _recorded_node(path: Path) -> cdi.HostNode | None:
 
 
 def requested_ids(config: ContainerConfig) -> list[str]:
-    """CDI names of a container: those of the field, then those of annotations, each once. As containerd does."""
+    """CDI names of a container: those of the field, then those of annotations, each once. As containerd does.
+
+    Raises:
+        RuntimeServiceError: an annotation holds something else. Names of the field are not looked at.
+    """
     ids = list(config.cdi_devices)
     for key, value in config.annotations.items():
-        if key.startswith(ANNOTATION_PREFIX):
-            ids += value.split(",")
+        if not key.startswith(ANNOTATION_PREFIX):
+            continue
+        for device_id in value.split(","):
+            if qualified_name_problem(device_id) is not None:
+                raise RuntimeServiceError(
+                    "Unknown",
+                    f"{CREATE_FAILED}failed to parse CDI device annotations: invalid CDI device name "
+                    f"{quote(device_id)}",
+                )
+            ids.append(device_id)
     return list(dict.fromkeys(ids))
 
 
@@ -67,10 +82,10 @@ def build(
             _add_mount(container, mount.container_path, mount.host_path, mount.readonly)
         for device in config.devices:
             _add_device(container, device.container_path, device.host_path, device.permissions)
-    except OSError as problem:
-        cause = f"{problem.filename}: {(problem.strerror or str(problem)).lower()}"
+    except _SpecError as problem:
         raise RuntimeServiceError(
-            "Unknown", f'failed to generate container "{container_id}" spec: failed to generate spec: {cause}'
+            "Unknown",
+            f'failed to generate container "{container_id}" spec: failed to generate spec: {problem}',
         ) from problem
     try:
         ids = requested_ids(config)
@@ -78,29 +93,44 @@ def build(
             cdi.apply(cdi.resolve(ids, directories).edits, container, look_up)
     except (UnresolvableError, cdi.InjectionError) as problem:
         raise RuntimeServiceError(
-            "Unknown", f"failed to create containerd container: CDI device injection failed: {problem}"
+            "Unknown", f"{CREATE_FAILED}CDI device injection failed: {problem}"
         ) from problem
     return container
+
+
+class _SpecError(Exception):
+    """A mount or device of the Pod that the host has not got, in containerd's words."""
+
+
+def _go_error(operation: str, problem: OSError, path: str) -> _SpecError:
+    return _SpecError(f"{operation} {path}: {(problem.strerror or str(problem)).lower()}")
 
 
 def _add_mount(container: cdi.Container, destination: str, source: str, readonly: bool) -> None:
     # containerd makes a missing source of a Pod's mount; a missing source that CDI names fails at the start.
     place = Path(source)
-    if not place.exists():
-        place.mkdir(parents=True, mode=0o755)
+    try:
+        if not place.exists():
+            place.mkdir(parents=True, mode=0o755)
+        source = str(place.resolve(strict=True))
+    except OSError as problem:
+        raise _SpecError(f'failed to mkdir "{source}": {_go_error("mkdir", problem, source)}') from problem
     options = ("rbind", "rprivate", "ro" if readonly else "rw")
     container.mounts = [mount for mount in container.mounts if mount.destination != destination]
-    container.mounts.append(ContainerMount(destination, str(place.resolve()), "bind", options))
+    container.mounts.append(ContainerMount(destination, source, "bind", options))
 
 
 def _add_device(container: cdi.Container, path: str, host_path: str, permissions: str) -> None:
     try:
-        node = look_up(host_path)
+        node = look_up(os.path.realpath(host_path, strict=True))
     except cdi.NotADeviceNodeError as problem:
-        raise OSError(0, "not a device node", host_path) from problem
+        raise _SpecError("not a device node") from problem
+    except OSError as problem:
+        raise _go_error("lstat", problem, host_path) from problem
     container.devices = [device for device in container.devices if device.path != path]
     container.devices.append(ContainerDevice(path, node.type, node.major, node.minor, node.mode))
-    container.device_rules.append(DeviceRule(node.type, node.major, node.minor, permissions))
+    if node.type in ("b", "c"):
+        container.device_rules.append(DeviceRule(node.type, node.major, node.minor, permissions))
 
 
 def view(config: ContainerConfig, sandbox: Sandbox, container: cdi.Container) -> ContainerView:
