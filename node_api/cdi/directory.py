@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from node_api.cdi.parse import parse_spec
 
 DEFAULT_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 """What runtimes scan unless told otherwise, lowest priority first."""
+
+Parse = Callable[[bytes, str], Spec]
+"""Makes a spec of a file's content and path; raises SpecError."""
 
 EXTENSIONS = (".json", ".yaml")
 """Only file names that end like this are read; hidden ones too."""
@@ -38,11 +41,15 @@ class Definition:
 
 
 class Directory:
-    """One directory with spec files; every `load` reads it anew."""
+    """One directory with spec files; every `load` reads it anew.
 
-    def __init__(self, path: str | os.PathLike[str], priority: int = 0) -> None:
+    `parse` makes a spec of a content and its path, as `parse_spec` does; one that remembers spares work.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], priority: int = 0, parse: Parse = parse_spec) -> None:
         self.path = os.path.normpath(path)
         self.priority = priority
+        self._parse = parse
 
     def names(self) -> list[str]:
         """Return the names of spec files in byte order, without sub-directories.
@@ -72,7 +79,7 @@ class Directory:
         for name in self.names():
             path = str(Path(self.path, name))
             try:
-                spec = parse_spec(read_regular(path), path)
+                spec = self._parse(read_regular(path), path)
             except (SpecError, OSError) as problem:
                 errors[path] = f"failed to load CDI Spec {problem}"
             else:
@@ -165,17 +172,17 @@ class Scan:
         return Resolution(edits, files)
 
 
-def scan(directories: Sequence[str | os.PathLike[str]] = ()) -> Scan:
+def scan(directories: Sequence[str | os.PathLike[str]] = (), parse: Parse = parse_spec) -> Scan:
     """Read all spec files of the directories, lowest priority first; none given means the defaults.
 
     A device of a later directory replaces the one of an earlier. A name that two files of one directory
     define disappears everywhere. A directory that cannot be listed ends the scan silently: the later ones are
-    not read (as in the library from 1.1.1 on); a missing directory is skipped.
+    not read (as in the library from 1.1.1 on); a missing directory is skipped. `parse` as for `Directory`.
     """
     result = Scan()
     for priority, path in enumerate(directories or DEFAULT_DIRECTORIES):
         try:
-            files, errors = Directory(path, priority).load()
+            files, errors = Directory(path, priority, parse).load()
         except OSError:
             break
         for bad, reason in errors.items():

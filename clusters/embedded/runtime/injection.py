@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -64,9 +64,12 @@ def requested_ids(config: ContainerConfig) -> list[str]:
 
 
 def build(
-    config: ContainerConfig, sandbox: Sandbox, container_id: str, directories: Sequence[Path]
+    config: ContainerConfig, sandbox: Sandbox, container_id: str, scan: Callable[[], cdi.Scan]
 ) -> cdi.Container:
-    """The container with all edits applied. Raises RuntimeServiceError with containerd's texts."""
+    """The container with all edits applied. Raises RuntimeServiceError with containerd's texts.
+
+    `scan` reads the CDI directories; it is called only for a container that asks for devices.
+    """
     container = cdi.Container(
         env=[
             f"PATH={PATH}",
@@ -90,7 +93,7 @@ def build(
     try:
         ids = requested_ids(config)
         if ids:
-            cdi.apply(cdi.resolve(ids, directories).edits, container, look_up)
+            cdi.apply(scan().resolve(ids).edits, container, look_up)
     except (UnresolvableError, cdi.InjectionError) as problem:
         raise RuntimeServiceError(
             "Unknown", f"{CREATE_FAILED}CDI device injection failed: {problem}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import secrets
 import shutil
@@ -33,6 +34,8 @@ from clusters.containers.startability import command_problem, start_problem
 from clusters.containers.view import ContainerView
 from clusters.embedded.runtime.changes import Changes, Notifier
 from clusters.embedded.runtime.injection import build, view
+from node_api import cdi
+from node_api.cdi import parse_spec
 
 KILLED = 128 + 9
 """Exit code of a program that SIGKILL ended."""
@@ -73,6 +76,8 @@ class Runtime:
             pod_cidr: addresses of sandboxes; the first is the gateway's.
         """
         self._cdi_dirs = tuple(cdi_dirs)
+        # Files are read for each container, but a content is parsed once: there is a file for each claim.
+        self._parse_spec = functools.lru_cache(maxsize=1024)(parse_spec)
         self._root = root
         self._clock = clock
         self._network = ipaddress.IPv4Network(pod_cidr)
@@ -156,7 +161,7 @@ class Runtime:
                 )
         container_id = secrets.token_hex(32)
         image = images.resolve(config.image)
-        seen = view(config, sandbox, build(config, sandbox, container_id, self._cdi_dirs))
+        seen = view(config, sandbox, build(config, sandbox, container_id, self._scan))
         log = ""
         if sandbox.config.log_directory and config.log_path:
             log = str(Path(sandbox.config.log_directory, config.log_path))
@@ -239,6 +244,9 @@ class Runtime:
         for container in running:
             await self._kill(container)
         self._notifier.close()
+
+    def _scan(self) -> cdi.Scan:
+        return cdi.scan(self._cdi_dirs, self._parse_spec)
 
     def _of(self, sandbox_id: str) -> list[_Container]:
         return [found for found in self._containers.values() if found.status.sandbox_id == sandbox_id]
