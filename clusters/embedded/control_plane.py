@@ -35,6 +35,7 @@ class ControlPlane:
                 controller.factory,
                 service_account("kube-system", controller.service_account),
                 "kube-controller-manager",
+                User("system:kube-controller-manager", groups=("system:authenticated",)),
             )
             names.append(controller.name)
         self._components[_MANAGER] = HostedComponents(hosting.host, names)

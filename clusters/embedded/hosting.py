@@ -116,19 +116,33 @@ class Hosting:
         self._tls = client_context(server.ca_pem)
 
     def register(
-        self, name: str, factory: Callable[[], Component], user: User, agent: str
+        self,
+        name: str,
+        factory: Callable[[], Component],
+        user: User,
+        agent: str,
+        reader: User | None = None,
     ) -> HostedComponents:
-        """Make a component known that acts as `user`; `agent` is the first word of its User-Agent."""
-        token = secrets.token_urlsafe(24)
-        self._tokens.add(token, user)
+        """Make a component known that acts as `user`; `agent` is the first word of its User-Agent.
+
+        `reader` is the user of its informers when that is another.
+        """
         user_agent = f"{agent}/v1.37.2 (linux/amd64) drakit/{name}"
+        token = self._token(user)
+        reading = self._token(reader) if reader is not None else ""
 
         def context(log: logging.Logger) -> Context:
             client = ApiClient(self._server.url, self._tls, token, user_agent)
-            return Context(client, self.clock, self._gates, log)
+            shared = ApiClient(self._server.url, self._tls, reading, user_agent) if reading else None
+            return Context(client, self.clock, self._gates, log, shared)
 
         self.host.register(name, factory, context)
         return HostedComponents(self.host, [name])
+
+    def _token(self, user: User) -> str:
+        token = secrets.token_urlsafe(24)
+        self._tokens.add(token, user)
+        return token
 
     def close(self) -> None:
         """End all components."""

@@ -17,6 +17,8 @@ from clusters.embedded.apiserver.thread import ServerThread
 from clusters.embedded.components.client import ApiClient
 from clusters.embedded.components.component import Component, Context
 from clusters.embedded.components.host import ComponentHost
+from clusters.embedded.controllers.catalogue import controllers
+from clusters.embedded.hosting import service_account
 from clusters.tls import client_context
 
 DRA = "resource.k8s.io/v1"
@@ -30,8 +32,15 @@ class Plane:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.clock = Clock()
-        tokens = StaticTokens({"admin": User("admin", groups=(MASTERS,))})
-        self.server = ServerThread(ServerConfig(tokens=tokens, clock=self.clock.now, **settings)).start()
+        manager = User("system:kube-controller-manager", groups=("system:authenticated",))
+        self._accounts = {entry.name: entry.service_account for entry in controllers("")}
+        tokens = {
+            "admin": User("admin", groups=(MASTERS,)),
+            "manager": manager,
+            **{name: service_account("kube-system", account) for name, account in self._accounts.items()},
+        }
+        config = ServerConfig(tokens=StaticTokens(tokens), clock=self.clock.now, **settings)
+        self.server = ServerThread(config).start()
         ca = folder / "ca.pem"
         ca.write_bytes(self.server.ca_pem)
         self.client = Client(self.server.url, ca, "admin")
@@ -45,11 +54,16 @@ class Plane:
         self.server.stop()
 
     def add(self, name: str, factory: Callable[[], Component], *, start: bool = True) -> None:
-        """Register a component and start it."""
+        """Register a component, of the catalogue's names with its own rights, and start it."""
+        if name not in self._accounts:
+            raise ValueError(f"no controller {name}")
 
         def context(log: Any) -> Context:
-            client = ApiClient(self.server.url, self._tls, "admin", "kube-controller-manager/1.37")
-            return Context(client, self.clock, self.gates, log)
+            client, reader = (
+                ApiClient(self.server.url, self._tls, token, "kube-controller-manager/1.37")
+                for token in (name, "manager")
+            )
+            return Context(client, self.clock, self.gates, log, reader)
 
         self.host.register(name, factory, context)
         if start:

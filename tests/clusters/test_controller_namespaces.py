@@ -48,7 +48,7 @@ def conditions(cluster: Plane, name: str) -> dict[str, tuple[str, str, str]]:
 
 
 def test_content_goes_with_its_namespace(cluster: Plane) -> None:
-    cluster.add("namespaces", lambda: NamespaceController(grace_seconds=0))
+    cluster.add(NamespaceController.name, lambda: NamespaceController(grace_seconds=0))
     namespace(cluster, "team")
     config_map(cluster, "settings", "team")
     cluster.client.create(DRA, "resourceclaims", {"metadata": {"name": "c"}, "spec": {}}, "team")
@@ -65,7 +65,7 @@ def event(place: str) -> Object:
 
 
 def test_deletion_is_acted_on_after_five_seconds(cluster: Plane) -> None:
-    cluster.add("namespaces", NamespaceController)
+    cluster.add(NamespaceController.name, NamespaceController)
     namespace(cluster, "team")
     cluster.client.delete("v1", "namespaces", "team")
     namespace(cluster, "other")
@@ -80,7 +80,7 @@ def test_deletion_is_acted_on_after_five_seconds(cluster: Plane) -> None:
 
 
 def test_finalizers_of_content_hold_the_namespace_and_are_told(cluster: Plane) -> None:
-    cluster.add("namespaces", lambda: NamespaceController(grace_seconds=0))
+    cluster.add(NamespaceController.name, lambda: NamespaceController(grace_seconds=0))
     namespace(cluster, "team")
     config_map(cluster, "a", "team", finalizers=["example.com/hold"])
     config_map(cluster, "b", "team", finalizers=["example.com/hold"])
@@ -121,7 +121,7 @@ def test_finalizers_of_content_hold_the_namespace_and_are_told(cluster: Plane) -
 
 
 def test_pods_end_before_anything_else_is_deleted(cluster: Plane) -> None:
-    cluster.add("namespaces", lambda: NamespaceController(grace_seconds=0))
+    cluster.add(NamespaceController.name, lambda: NamespaceController(grace_seconds=0))
     namespace(cluster, "team")
     cluster.client.create("v1", "serviceaccounts", {"metadata": {"name": "default"}}, "team")
     config_map(cluster, "settings", "team")
@@ -148,7 +148,7 @@ def test_namespace_deleted_while_the_controller_was_down_goes_at_its_start(clust
     cluster.client.delete("v1", "namespaces", "team")
     with pytest.raises(ClientError, match="is being terminated"):
         config_map(cluster, "late", "team")
-    cluster.add("namespaces", lambda: NamespaceController(grace_seconds=0))
+    cluster.add(NamespaceController.name, lambda: NamespaceController(grace_seconds=0))
     cluster.gone("v1", "namespaces", "team")
 
 
@@ -173,7 +173,7 @@ def test_conditions_keep_their_time_until_their_status_changes() -> None:
 
 
 def test_every_namespace_has_its_service_account(cluster: Plane) -> None:
-    cluster.add("accounts", ServiceAccountController)
+    cluster.add(ServiceAccountController.name, ServiceAccountController)
     namespace(cluster, "team")
     account = cluster.until(
         lambda: cluster.client.find("v1", "serviceaccounts", "default", "team"), "account"
@@ -185,7 +185,7 @@ def test_every_namespace_has_its_service_account(cluster: Plane) -> None:
 
 
 def test_certificate_authority_is_published_and_repaired(cluster: Plane) -> None:
-    cluster.add("ca", lambda: RootCaPublisher("PEM"))
+    cluster.add(RootCaPublisher.name, lambda: RootCaPublisher("PEM"))
     namespace(cluster, "team")
     found = cluster.until(lambda: cluster.client.find("v1", "configmaps", MAP, "team"), "config map")
     assert found["data"] == {"ca.crt": "PEM"}
@@ -207,14 +207,16 @@ def test_certificate_authority_is_published_and_repaired(cluster: Plane) -> None
 
 
 def test_terminating_namespace_gets_nothing_new(cluster: Plane) -> None:
-    cluster.add("ca", lambda: RootCaPublisher("PEM"))
-    cluster.add("accounts", ServiceAccountController)
+    cluster.add(RootCaPublisher.name, lambda: RootCaPublisher("PEM"))
+    cluster.add(ServiceAccountController.name, ServiceAccountController)
     namespace(cluster, "team")
     cluster.until(lambda: cluster.client.find("v1", "configmaps", MAP, "team"), "config map")
     cluster.until(lambda: cluster.client.find("v1", "serviceaccounts", "default", "team"), "account")
     cluster.client.delete("v1", "namespaces", "team")
-    cluster.add("namespaces", lambda: NamespaceController(grace_seconds=0))
+    cluster.add(NamespaceController.name, lambda: NamespaceController(grace_seconds=0))
     cluster.gone("v1", "namespaces", "team")
     assert cluster.client.list("v1", "configmaps", "team") == []
     # A refusal for this reason is no failure to be tried again.
-    assert "is being terminated" not in "".join(cluster.host.logs("ca") + cluster.host.logs("accounts"))
+    assert "is being terminated" not in "".join(
+        cluster.host.logs(RootCaPublisher.name) + cluster.host.logs(ServiceAccountController.name)
+    )

@@ -13,12 +13,22 @@ from clusters.embedded.components.client import ApiClient
 
 @dataclass(frozen=True)
 class Context:
-    """What a component gets for one life: a client with its identity, the clock, every gate's value, a log."""
+    """What a component gets for one life: a client with its identity, the clock, every gate's value, a log.
+
+    `reader` is for lists and watches. Controllers of one process share informers there, which act as the process:
+    the roles of the controllers themselves do not cover what their informers read.
+    """
 
     client: ApiClient
     clock: Clock
     gates: Mapping[str, bool]
     log: logging.Logger
+    shared_reader: ApiClient | None = None
+
+    @property
+    def reader(self) -> ApiClient:
+        """The client for informers."""
+        return self.shared_reader if self.shared_reader is not None else self.client
 
 
 class Component(Protocol):

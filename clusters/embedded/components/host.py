@@ -149,7 +149,8 @@ class ComponentHost:
         while True:
             context = entry.context(entry.log)
             try:
-                async with context.client:
+                # Of one client both are the same, and closing twice does no harm.
+                async with context.client, context.reader:
                     await entry.factory().run(context)
                 entry.log.info("ended")
                 return

@@ -57,7 +57,7 @@ class _Life:
         self._grace = grace
         self._resources = resources
         self.queue: WorkQueue[str] = WorkQueue(context.clock, max_delay=_MAX_DELAY)
-        self.namespaces = Informer(context.client, "v1", "namespaces")
+        self.namespaces = Informer(context.reader, "v1", "namespaces")
         self.namespaces.add_handler(self._changed)
 
     def _changed(self, _old: Object | None, new: Object | None) -> None:

@@ -35,8 +35,8 @@ class RootCaPublisher:
         client = context.client
         queue: WorkQueue[str] = WorkQueue(context.clock)
         # A selector, as only config maps of this name matter.
-        maps = Informer(client, "v1", "configmaps", field_selector=f"metadata.name={CONFIG_MAP}")
-        namespaces = Informer(client, "v1", "namespaces")
+        maps = Informer(context.reader, "v1", "configmaps", field_selector=f"metadata.name={CONFIG_MAP}")
+        namespaces = Informer(context.reader, "v1", "namespaces")
 
         def map_changed(old: Object | None, new: Object | None) -> None:
             obj = new if new is not None else old

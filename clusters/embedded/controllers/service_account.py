@@ -23,8 +23,8 @@ class ServiceAccountController:
         """Work until cancelled."""
         client = context.client
         queue: WorkQueue[str] = WorkQueue(context.clock)
-        accounts = Informer(client, "v1", "serviceaccounts")
-        namespaces = Informer(client, "v1", "namespaces")
+        accounts = Informer(context.reader, "v1", "serviceaccounts")
+        namespaces = Informer(context.reader, "v1", "namespaces")
 
         def account_changed(old: Object | None, new: Object | None) -> None:
             if new is None and old is not None:

@@ -45,9 +45,9 @@ class _Life:
         client = context.client
         self._context = context
         self._queue: WorkQueue[WorkItem] = WorkQueue(context.clock)
-        self._pods = Informer(client, "v1", "pods")
-        self._claims = Informer(client, API_VERSION, "resourceclaims")
-        self._templates = Informer(client, API_VERSION, "resourceclaimtemplates")
+        self._pods = Informer(context.reader, "v1", "pods")
+        self._claims = Informer(context.reader, API_VERSION, "resourceclaims")
+        self._templates = Informer(context.reader, API_VERSION, "resourceclaimtemplates")
         self._pods.index(_BY_CLAIM, _claims_of)
         self._pods.index(_BY_TEMPLATE, _templates_of)
         self._claims.index(OWNER_INDEX, owner_keys)

@@ -1,0 +1,37 @@
+"""All controllers of an embedded cluster under upstream's names (cmd/kube-controller-manager/names)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from clusters.embedded.components.component import Component
+from clusters.embedded.controllers.deployment import DeploymentController
+from clusters.embedded.controllers.garbage_collector import GarbageCollector
+from clusters.embedded.controllers.namespace import NamespaceController
+from clusters.embedded.controllers.replicaset import ReplicaSetController
+from clusters.embedded.controllers.resource_claim import ResourceClaimController
+from clusters.embedded.controllers.root_ca import RootCaPublisher
+from clusters.embedded.controllers.service_account import ServiceAccountController
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A controller: its name, what makes one life of it, and its service account in kube-system."""
+
+    name: str
+    factory: Callable[[], Component]
+    service_account: str
+
+
+def controllers(ca_pem: str) -> list[Entry]:
+    """Every controller; `ca_pem` is the certificate authority of the API server."""
+    return [
+        Entry(ResourceClaimController.name, ResourceClaimController, "resource-claim-controller"),
+        Entry(GarbageCollector.name, GarbageCollector, "generic-garbage-collector"),
+        Entry(NamespaceController.name, NamespaceController, "namespace-controller"),
+        Entry(ServiceAccountController.name, ServiceAccountController, "service-account-controller"),
+        Entry(RootCaPublisher.name, lambda: RootCaPublisher(ca_pem), "root-ca-cert-publisher"),
+        Entry("deployment-controller", DeploymentController, "deployment-controller"),
+        Entry("replicaset-controller", ReplicaSetController, "replicaset-controller"),
+    ]
