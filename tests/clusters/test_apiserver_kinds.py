@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver_harness import PODS, Http, config_map, pod
+from apiserver_harness import PODS, Http, config_map, connected, pod
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
@@ -90,3 +90,19 @@ def test_leases_are_created_by_put_and_need_a_version(http: Http) -> None:
     assert answer.json["details"]["kind"] == "leases"
     renewed = http.put(f"{LEASES}/l1", {**created.json, "spec": {"holderIdentity": "b"}})
     assert renewed.json["spec"] == {"holderIdentity": "b"}
+
+
+def test_events_end_an_hour_after_their_last_write() -> None:
+    now = [1_800_000_000.0]
+    with connected(clock=lambda: now[0]) as http:
+        path = "/api/v1/namespaces/default/events"
+        involved = {"kind": "Pod", "name": "p", "namespace": "default"}
+        for name in ("kept", "old"):
+            http.created(path, {"metadata": {"name": name}, "involvedObject": involved})
+        now[0] += 3599
+        http.patch(f"{path}/kept", {"count": 2})
+        with http.stream(f"{path}?watch=true&resourceVersion=0") as stream:
+            assert stream.names(2) == [("ADDED", "kept"), ("ADDED", "old")]
+            now[0] += 1
+            assert [item["metadata"]["name"] for item in http.get(path).json["items"]] == ["kept"]
+            assert stream.names(1) == [("DELETED", "old")]

@@ -21,7 +21,8 @@ class ServerConfig:
     cut off. `bookmark_interval` and the range of watch timeouts are seconds. `kubelet_token` is the
     bearer token with which the server reads logs from kubelets; `kubelet_ca` the PEM of the authority of their
     certificates (empty: they are not verified, as by a real server without --kubelet-certificate-authority), and
-    `kubelet_timeout` how many seconds a connection may take.
+    `kubelet_timeout` how many seconds a connection may take. Events end `event_ttl` seconds after their
+    last write, by the clock.
     """
 
     host: str = "127.0.0.1"
@@ -40,3 +41,4 @@ class ServerConfig:
     kubelet_token: str = ""
     kubelet_ca: str = ""
     kubelet_timeout: float = 10.0
+    event_ttl: float = 3600.0

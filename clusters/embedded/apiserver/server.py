@@ -38,7 +38,7 @@ from clusters.embedded.apiserver.plain_paths import PlainPaths, not_found
 from clusters.embedded.apiserver.pod_logs import stream_log
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
-from clusters.embedded.apiserver.storage import Store
+from clusters.embedded.apiserver.storage import ResourceKey, Store
 from clusters.embedded.apiserver.transform import Transformer
 from clusters.embedded.apiserver.warning_headers import warning_headers
 from clusters.http_server import http_server, text_headers
@@ -50,6 +50,7 @@ _PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 # Requests that wait for their body or for a later revision are cut off; all others end at once.
 _STOP_SECONDS: Final = 0.5
 _KEEP_ALIVE: Final = 3600.0
+_EVENTS: Final = ResourceKey("", "events")
 _NO_BODY: Final = ("GET", "HEAD")
 
 
@@ -104,6 +105,7 @@ class ApiServer:
         self._paths: PlainPaths | None = None
         self._http: web.Server | None = None
         self._listener: asyncio.Server | None = None
+        store.expire_after(_EVENTS, config.event_ttl, config.clock)
         bootstrap.populate(store, resources, gates, config.clock())
 
     @property
@@ -212,6 +214,8 @@ class ApiServer:
         if served is None:
             raise routes.no_such_resource()
         self._warn_deprecated(call, served)
+        if served.resource.key == _EVENTS:
+            api.store.expire(_EVENTS, api.now())
         if info.verb == "watch":
             if "watch" not in served.resource.verbs:
                 raise routes.method_not_allowed()

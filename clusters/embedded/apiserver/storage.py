@@ -145,10 +145,18 @@ class Watcher:
         return notices
 
 
+class _Expiry(NamedTuple):
+    """When the object of one write ends, unless it is written again."""
+
+    time: float
+    place: tuple[str, str]
+    object: Object
+
+
 class _Table:
     """The objects of one resource."""
 
-    __slots__ = ("compacted", "history", "objects", "order", "watchers")
+    __slots__ = ("compacted", "expiring", "history", "lifetime", "objects", "order", "watchers")
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}
@@ -156,6 +164,9 @@ class _Table:
         self.history: deque[Change] = deque()
         self.compacted = 0
         self.watchers: set[Watcher] = set()
+        self.lifetime: Callable[[], float] | None = None
+        """When an object that is written now ends."""
+        self.expiring: deque[_Expiry] = deque()
 
     def ordered(self) -> list[tuple[str, str]]:
         if self.order is None:
@@ -240,6 +251,8 @@ class Store:
             del table.objects[place]
         else:
             table.objects[place] = stored
+            if table.lifetime is not None:
+                table.expiring.append(_Expiry(table.lifetime(), place, stored))
         if kind != "MODIFIED":
             table.order = None
         change = Change(self.revision, kind, place[0], place[1], stored, previous)
@@ -251,6 +264,18 @@ class Store:
         for event in self._advanced:
             event.set()
         return stored
+
+    def expire_after(self, key: ResourceKey, seconds: float, clock: Callable[[], float]) -> None:
+        """Let objects of a resource end so long after their last write; `expire` removes them."""
+        self._table(key).lifetime = lambda: clock() + seconds
+
+    def expire(self, key: ResourceKey, now: float) -> None:
+        """Delete the objects of a resource whose time is over."""
+        table = self._table(key)
+        while table.expiring and table.expiring[0].time <= now:
+            entry = table.expiring.popleft()
+            if table.objects.get(entry.place) is entry.object:
+                self.delete(key, *entry.place)
 
     def compact(self) -> None:
         """Forget all history: older revisions can no longer be listed or watched from."""
