@@ -1,12 +1,15 @@
 """The commands that containers understand.
 
 Started directly or from a shell: `probe`, `sleep`, `exit`, `env`, `printenv`, `true`, `false`, `echo`, `cat`,
-`hostname`, `nvidia-smi` (where there are GPUs), `pause`. `sh` and `bash` run scripts, see `clusters.containers.shell`.
+`hostname`, `tail -f /dev/null`, `date`, `ls`, `nvidia-smi` (where there are GPUs), `pause`. `sh` and `bash` run
+scripts, see `clusters.containers.shell`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import datetime
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -157,6 +160,43 @@ async def _hostname(call: Call) -> int:
     return 0
 
 
+async def _tail(call: Call) -> int:
+    if call.arguments[1:] not in (("-f", "/dev/null"), ("-F", "/dev/null")):
+        call.stderr("tail: only -f /dev/null is known to simulated containers\n")
+        return 2
+    await call.process.clock.sleep(math.inf)
+    return 0
+
+
+async def _date(call: Call) -> int:
+    formats = {(): "%a %b %e %H:%M:%S UTC %Y", ("+%s",): "%s"}
+    form = formats.get(call.arguments[1:])
+    if form is None:
+        call.stderr("date: only the form without arguments and +%s are known to simulated containers\n")
+        return 2
+    now = call.process.clock.now()
+    moment = datetime.datetime.fromtimestamp(now, datetime.UTC)
+    call.stdout(f"{int(now)}\n" if form == "%s" else f"{moment.strftime(form)}\n")
+    return 0
+
+
+async def _ls(call: Call) -> int:
+    paths = call.arguments[1:] or (call.process.view.working_dir,)
+    if any(path.startswith("-") for path in paths):
+        call.stderr("ls: options are not known to simulated containers\n")
+        return 2
+    code = 0
+    for path in paths:
+        names = call.process.names(path)
+        if names is None:
+            call.stderr(f"ls: cannot access '{path}': No such file or directory\n")
+            code = 2
+            continue
+        title = f"{path}:\n" if len(paths) > 1 and names != [path] else ""
+        call.stdout(title + "".join(f"{name}\n" for name in names))
+    return code
+
+
 async def _nvidia_smi(call: Call) -> int:
     if call.arguments[1:] not in (("-L",), ("--list-gpus",)):
         call.stderr("nvidia-smi: only -L is known to simulated containers\n")
@@ -181,6 +221,9 @@ COMMANDS: dict[str, Command] = {
     "echo": _echo,
     "cat": _cat,
     "hostname": _hostname,
+    "tail": _tail,
+    "date": _date,
+    "ls": _ls,
     "nvidia-smi": _nvidia_smi,
     "pause": _pause,
 }

@@ -150,6 +150,15 @@ class Image:
     size: int
 
 
+@dataclass(frozen=True)
+class ExecResult:
+    """How a command that was run in a container ended, and what it wrote."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
 class RuntimeServiceError(Exception):
     """An answer of a runtime that is an error: `code` as gRPC for Go writes it ("NotFound"), and the message alone."""
 

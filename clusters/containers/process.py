@@ -17,22 +17,40 @@ _FOLDERS = frozenset(
     {"/", "/bin", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/sys", "/tmp", "/usr", "/var"}  # noqa: S108
 )
 Write = Callable[[str], None]
+KILLED = 128 + 9
+"""Exit code of a program that SIGKILL ended."""
+FAILED_PROGRAM = 255
+"""Exit code of a simulated program that broke; its log says how."""
 
 
 class Process:
     """Process 1 of a container. `term` is set by the stop signal; the program decides whether that ends it.
 
-    A program that never looks at `term` ignores the signal, as process 1 without a handler does.
+    A program that never looks at `term` ignores the signal, as process 1 without a handler does. A process that
+    joins a running container has a `term` of its own, and that of process 1 as `init_term`.
     """
 
-    def __init__(self, view: ContainerView, clock: Clock, stdout: Write, stderr: Write, rootfs: Path) -> None:
+    def __init__(
+        self,
+        view: ContainerView,
+        clock: Clock,
+        stdout: Write,
+        stderr: Write,
+        rootfs: Path,
+        init_term: asyncio.Event | None = None,
+    ) -> None:
         """`rootfs`: folder for files written outside of mounts; made when one is written."""
         self.view = view
         self.clock = clock
         self.stdout = stdout
         self.stderr = stderr
         self.term = asyncio.Event()
+        self.init_term = self.term if init_term is None else init_term
         self._rootfs = rootfs
+
+    def joined(self, stdout: Write, stderr: Write) -> Process:
+        """A further process in the same container, with an output of its own."""
+        return Process(self.view, self.clock, stdout, stderr, self._rootfs, self.init_term)
 
     def path(self, path: str) -> Path:
         """Where a path of the container is on the host: below the innermost mount, or in the container's folder."""
@@ -51,6 +69,21 @@ class Process:
             place.parent.mkdir(parents=True, exist_ok=True)
         return place
 
+    def names(self, path: str) -> list[str] | None:
+        """What `ls` finds at a path: names in a folder, the path itself for anything else, None for nothing."""
+        full = posixpath.normpath(posixpath.join("/", self.view.working_dir, path))
+        place = self.path(full)
+        above = full.rstrip("/") + "/"
+        known = [device.path for device in self.view.devices] + [
+            mount.destination for mount in self.view.mounts
+        ]
+        if not self.is_folder(full):
+            return [path] if full in known or place.exists() else None
+        found = {name[len(above) :].split("/")[0] for name in known if name.startswith(above)}
+        if place.is_dir():
+            found |= set(os.listdir(place))  # noqa: PTH208
+        return sorted(found)
+
     def is_folder(self, path: str) -> bool:
         """Whether a path of the container is a folder; those of every image are, and those above mounts."""
         path = posixpath.normpath(posixpath.join("/", self.view.working_dir, path))
@@ -63,10 +96,6 @@ class Process:
             or any(device.path.startswith(above) for device in self.view.devices)
         )
 
-    async def term_within(self, seconds: float) -> bool:
-        """Sleep until the time is over or the stop signal comes; True for the signal."""
-        return await happens_within(self.clock, self.term, seconds)
-
 
 class Program(Protocol):
     """What runs in a container."""
@@ -78,6 +107,16 @@ class Program(Protocol):
 
 class StartError(Exception):
     """A command that cannot be started at all; the text is what the OCI runtime says."""
+
+
+def outcome(task: asyncio.Task[int]) -> tuple[int, str]:
+    """The exit code of a program whose task has ended, and what its standard error should say of it ("": nothing)."""
+    if task.cancelled():
+        return KILLED, ""
+    problem = task.exception()
+    if problem is not None:
+        return FAILED_PROGRAM, f"the simulated program failed: {problem!r}\n"
+    return task.result(), ""
 
 
 async def happens_within(clock: Clock, event: asyncio.Event, seconds: float) -> bool:

@@ -26,6 +26,14 @@ def command_problem(text: str) -> str:
     return f"{CREATE_FAILED}{_INIT}{text}"
 
 
+def exec_problem(exec_id: str, text: str) -> str:
+    """A command that cannot be executed in a running container, as containerd reports it."""
+    return (
+        f'failed to start exec "{exec_id}": OCI runtime exec failed: exec failed: '
+        f"unable to start container process: {text}"
+    )
+
+
 def _rule_problem(view: ContainerView) -> str | None:
     if any(device.type in ("b", "c") and not device.access for device in view.devices):
         return "device access at 1 field cannot be empty"

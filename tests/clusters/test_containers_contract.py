@@ -9,7 +9,7 @@ from container_kit import run
 
 from clusters.containers import durations
 from clusters.containers.images import PAUSE, command_line, full_name, resolve
-from clusters.containers.view import ContainerView, VisibleMount
+from clusters.containers.view import ContainerView, VisibleDevice, VisibleMount
 from clusters.observation import ObservationError, parse_observation
 
 DIGEST = "sha256:" + "ab" * 32
@@ -67,11 +67,19 @@ def test_what_an_image_starts(
         (("hostname",), 0, "box\n"),
         (("cat", "/none"), 1, ""),
         (("nvidia-smi", "-q"), 2, ""),
+        (("date",), 0, "Tue Nov 14 22:13:20 UTC 2023\n"),
+        (("date", "+%s"), 0, "1700000000\n"),
+        (("date", "-u"), 2, ""),
+        (("ls", "/dev", "/dev/gpu0", "/none"), 2, "/dev:\nfd\ngpu0\n/dev/gpu0\n"),
+        (("ls", "-l"), 2, ""),
+        (("tail", "x"), 2, ""),
+        (("tail", "-f", "/dev/null"), -1, ""),
     ],
 )
 def test_direct_commands(line: tuple[str, ...], code: int, out: str) -> None:
     env = {"B": "2", "A": "1"} if line[0] != "nvidia-smi" else {"GPU_0_UUID": "x"}
-    ended = run(*line, env=env)
+    devices = (VisibleDevice("/dev/gpu0", "c", 240, 0), VisibleDevice("/dev/fd/3", "c", 240, 1))
+    ended = run(*line, view=ContainerView(environment=env, hostname="box", devices=devices))
     assert (ended.code, ended.out) == (code, out)
 
 

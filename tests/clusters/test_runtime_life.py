@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -312,6 +313,65 @@ def test_a_callers_cancellation_leaves_no_container_half_stopped() -> None:
             assert (await b.runtime.container_status(container)).state is ContainerState.RUNNING
             await b.runtime.stop_container(container, 0)
             assert (await b.runtime.container_status(container)).exit_code == 137
+
+    asyncio.run(go())
+
+
+def test_a_command_runs_beside_the_program() -> None:
+    async def go() -> None:
+        async with box() as b:
+            container = await b.started(
+                "sh", "-c", "trap 'echo told; exit 0' TERM; sleep 99 & wait", envs=(("A", "1"),)
+            )
+            result = await b.runtime.exec_sync(
+                container, ["sh", "-c", "echo $A; echo e >&2; echo f >/tmp/f; exit 3"]
+            )
+            assert (result.exit_code, result.stdout, result.stderr) == (3, "1\n", "e\n")
+            assert (await b.runtime.exec_sync(container, ["cat", "/tmp/f"])).stdout == "f\n"
+            with pytest.raises(RuntimeServiceError) as unknown:
+                await b.runtime.exec_sync(container, ["foo"])
+            assert re.fullmatch(
+                'failed to exec in container: failed to start exec "[0-9a-f]{64}": OCI runtime exec failed: '
+                r'exec failed: unable to start container process: exec: "foo": executable file not found in \$PATH',
+                unknown.value.message,
+            )
+            await b.runtime.exec_sync(container, ["sh", "-c", "kill 1"])
+            assert (await b.ended(container)).exit_code == 0
+            assert await b.log(container) == ["told"]
+            with pytest.raises(RuntimeServiceError, match="container is in CONTAINER_EXITED state"):
+                await b.runtime.exec_sync(container, ["true"])
+
+    asyncio.run(go())
+
+
+def test_a_command_ends_with_its_time_or_with_the_container() -> None:
+    async def go() -> None:
+        async with box() as b:
+            container = await b.started("sleep", "99")
+            late = asyncio.create_task(b.runtime.exec_sync(container, ["sleep", "99"], 2))
+            other = asyncio.create_task(b.runtime.exec_sync(container, ["sleep", "99"]))
+            await settle()
+            b.clock.advance(2)
+            with pytest.raises(RuntimeServiceError) as error:
+                await asyncio.wait_for(late, PATIENCE)
+            assert (error.value.code, error.value.message) == (
+                "DeadlineExceeded",
+                "failed to exec in container: timeout 2s exceeded: context deadline exceeded",
+            )
+            await b.runtime.stop_container(container, 0)
+            assert (await asyncio.wait_for(other, PATIENCE)).exit_code == 137
+
+    asyncio.run(go())
+
+
+def test_a_simulated_program_that_breaks_says_so_in_the_log() -> None:
+    async def go() -> None:
+        async with box() as b:
+            # More nesting than the parser can follow.
+            container = await b.started("sh", "-c", "(" * 5000)
+            ended = await b.ended(container)
+            assert (ended.exit_code, ended.reason) == (255, "Error")
+            assert (await b.log(container))[0].startswith("the simulated program failed: RecursionError")
 
     asyncio.run(go())
 

@@ -195,7 +195,7 @@ def _kill(shell: Shell, words: Sequence[str], streams: Streams) -> int:
     status = 0
     for word in rest:
         if word == "1" and signal == "TERM":
-            shell.process.term.set()
+            shell.process.init_term.set()
             continue
         job = shell.jobs.get(int(word)) if word.isdecimal() else None
         if job is None or job.done():

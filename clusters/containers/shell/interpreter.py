@@ -310,6 +310,17 @@ class _Interpreter:
             shell.variables.update(assigned)
             shell.status = 0
             return
+        try:
+            await self._run(words, assigned, inner)
+        except OSError as problem:
+            # What a redirection writes to can vanish or be full.
+            cause = (problem.strerror or str(problem)) if shell.bash else "I/O error"
+            streams.stderr(f"{shell.name}: {'' if shell.bash else f'{shell.line}: '}{words[0]}: {cause}\n")
+            shell.status = 1
+
+    async def _run(self, words: list[str], assigned: Mapping[str, str], inner: Streams) -> None:
+        """Run a command of at least one word."""
+        shell = self.shell
         builtin = builtins.BUILTINS.get(words[0])
         if words[0] in ("eval", "exec", "wait"):
             await self._control(words, assigned, inner)

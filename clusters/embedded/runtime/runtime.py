@@ -22,25 +22,23 @@ from clusters.containers.model import (
     ContainerConfig,
     ContainerState,
     ContainerStatus,
+    ExecResult,
     Image,
     RuntimeServiceError,
     Sandbox,
     SandboxConfig,
     SandboxState,
 )
-from clusters.containers.process import Process, StartError, happens_within
+from clusters.containers.process import Process, StartError, happens_within, outcome
 from clusters.containers.programs import parse
 from clusters.containers.startability import command_problem, start_problem
 from clusters.containers.view import ContainerView
 from clusters.embedded.runtime.changes import Changes, Notifier
+from clusters.embedded.runtime.execution import exec_error, run_exec
 from clusters.embedded.runtime.injection import build, view
 from node_api import cdi
 from node_api.cdi import parse_spec
 
-KILLED = 128 + 9
-"""Exit code of a program that SIGKILL ended."""
-FAILED_PROGRAM = 255
-"""Exit code of a simulated program that broke; its log says how."""
 _NO_START = (ContainerState.RUNNING, ContainerState.EXITED)
 
 
@@ -228,6 +226,15 @@ class Runtime:
         """What the container sees, without asking a program in it. Raises RuntimeServiceError (NotFound)."""
         return self._find(container_id).view
 
+    async def exec_sync(self, container_id: str, command: Sequence[str], timeout: float = 0) -> ExecResult:
+        """Run a command in a running container to its end; after `timeout` seconds, if not 0, it is killed."""
+        container = self._containers.get(container_id)
+        if container is None:
+            raise exec_error("NotFound", f'failed to find container "{container_id}" in store: not found')
+        if container.process is None:
+            raise exec_error("Unknown", f"container is in {container.status.state} state")
+        return await run_exec(container.process, container.stopped, command, timeout)
+
     # Images
 
     async def image_status(self, image: str) -> Image:
@@ -306,14 +313,9 @@ class Runtime:
         self._notifier.notify(status.sandbox_id)
 
     def _ended(self, container: _Container, task: asyncio.Task[int]) -> None:
-        if task.cancelled():
-            code = KILLED
-        elif (problem := task.exception()) is not None:
-            code = FAILED_PROGRAM
-            if container.log is not None:
-                container.log.stderr(f"the simulated program failed: {problem!r}\n")
-        else:
-            code = task.result()
+        code, problem = outcome(task)
+        if problem and container.log is not None:
+            container.log.stderr(problem)
         if container.log is not None:
             container.log.close()
         self._set_exited(container, code, REASON_ERROR if code else REASON_COMPLETED)
