@@ -52,8 +52,8 @@ async def run_exec(
     finally:
         task.cancel()
         ends.cancel()
-    code, problem = outcome(task)
-    return ExecResult(code, "".join(out), "".join(err) + problem)
+    code, said = outcome(task)
+    return ExecResult(code, "".join(out), "".join(err) + said)
 
 
 async def _ended(init: Process, stopped: asyncio.Event, timeout: float) -> None:
