@@ -1,0 +1,1 @@
+"""The scheduler of an embedded cluster: `Scheduler(SchedulerConfig())` is one life of it."""

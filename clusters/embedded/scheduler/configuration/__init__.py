@@ -1,0 +1,1 @@
+"""Reading and checking KubeSchedulerConfiguration with upstream's strictness and words."""

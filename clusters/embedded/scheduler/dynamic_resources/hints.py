@@ -1,0 +1,37 @@
+"""Whether a change of a claim makes another attempt for a pod worthwhile (components 2.1)."""
+
+from __future__ import annotations
+
+from clusters.embedded.scheduler.framework.events import Object
+
+from .claim_tracker import allocation_of
+from .pod_claims import Lookup, UnusableClaimError, claims_of
+
+
+class ClaimHints:
+    """The hints of the plugin."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def after_claim(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        """A claim was added, changed or deleted."""
+        if new is None:
+            return old is not None and allocation_of(old) is not None
+        try:
+            claims = claims_of(pod, self._lookup)
+        except UnusableClaimError:
+            return False
+        if old is not None and allocation_of(old) is not None and allocation_of(new) is None:
+            return True
+        if all(claim["metadata"]["uid"] != new["metadata"]["uid"] for claim in claims):
+            return False
+        return old is None or (old.get("status") or {}) != (new.get("status") or {})
+
+    def after_pod(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        """The pod got names of generated claims."""
+        try:
+            claims_of(new or pod, self._lookup)
+        except UnusableClaimError:
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""Plugins other than DynamicResources, one a module, under their upstream names."""

@@ -1,0 +1,142 @@
+# ruff: noqa: D102 - the extension points are described in framework/plugin.py
+"""NodeResourcesFit and NodeResourcesBalancedAllocation.
+
+Source: kubernetes v1.37.2 `pkg/scheduler/framework/plugins/noderesources/`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from clusters.embedded.scheduler.framework.events import Action, ClusterEvent, Object, Registration, Resource
+from clusters.embedded.scheduler.framework.node_info import NodeInfo
+from clusters.embedded.scheduler.framework.plugin import MAX_SCORE, CycleState, Plugin
+from clusters.embedded.scheduler.framework.requests import (
+    CPU,
+    DEFAULT_REQUESTS,
+    MEMORY,
+    Amounts,
+    pod_requests,
+    running_requests,
+)
+from clusters.embedded.scheduler.framework.status import SKIP, Code, Status
+from clusters.embedded.scheduler.plugins.node_ports import is_placed
+
+_EPHEMERAL: Final = "ephemeral-storage"
+_PODS: Final = "pods"
+_NATIVE: Final = (CPU, MEMORY, _EPHEMERAL)
+
+
+class NodeResourcesFit(Plugin):
+    """Filters nodes without room, and prefers nodes with most room."""
+
+    name = "NodeResourcesFit"
+
+    def events(self) -> Sequence[Registration]:
+        assigned, target = Resource.ASSIGNED_POD, Resource.TARGET_POD
+        node = ClusterEvent(Resource.NODE, Action.ADD | Action.NODE_ALLOCATABLE)
+        return (
+            Registration(ClusterEvent(assigned, Action.DELETE), self._after_pod_deletion),
+            Registration(node, self._after_node),
+            Registration(ClusterEvent(assigned, Action.POD_SCALE_DOWN), self._after_scale_down),
+            Registration(ClusterEvent(target, Action.POD_SCALE_DOWN)),
+        )
+
+    def pre_filter(
+        self, state: CycleState, pod: Object, nodes: Sequence[NodeInfo]
+    ) -> tuple[frozenset[str] | None, Status | None]:
+        state.data[self.name] = pod_requests(pod)
+        return None, None
+
+    def filter(self, state: CycleState, pod: Object, node: NodeInfo) -> Status | None:
+        reasons, resolvable = shortages(state.data[self.name], node)
+        if not reasons:
+            return None
+        return Status(Code.UNSCHEDULABLE if resolvable else Code.UNRESOLVABLE, tuple(reasons))
+
+    def pre_score(self, state: CycleState, pod: Object, nodes: Sequence[NodeInfo]) -> Status | None:
+        state.data["NodeResourcesFit.score"] = running_requests(pod, DEFAULT_REQUESTS)
+        return None
+
+    def score(self, state: CycleState, pod: Object, node: NodeInfo) -> int:
+        requests: Amounts = state.data["NodeResourcesFit.score"]
+        scores = []
+        for name in (CPU, MEMORY):
+            capacity = node.allocatable.get(name, 0)
+            if capacity:
+                left = capacity - node.compared[name] - requests.get(name, 0)
+                scores.append(max(left, 0) * MAX_SCORE // capacity)
+        return sum(scores) // len(scores) if scores else 0
+
+    def _after_pod_deletion(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        return old is None or is_placed(old)
+
+    def _after_scale_down(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        if old is None or new is None:
+            return True
+        before, after = running_requests(old), running_requests(new)
+        wanted = running_requests(pod)
+        return any(value and before.get(name, 0) > after.get(name, 0) for name, value in wanted.items())
+
+    def _after_node(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        requests, modified = pod_requests(pod), NodeInfo(new)
+        if shortages(requests, modified)[0]:
+            return False
+        if old is None:
+            return True
+        before, after = NodeInfo(old).allocatable, modified.allocatable
+        names = (_PODS, *(name for name, value in requests.items() if value))
+        return any(after.get(name, 0) > before.get(name, 0) for name in names)
+
+
+def shortages(requests: Amounts, node: NodeInfo) -> tuple[list[str], bool]:
+    """What a node lacks for the requests, and whether an empty node would do."""
+    reasons: list[str] = []
+    resolvable = True
+    if len(node.pods) + 1 > node.allocatable.get(_PODS, 0):
+        reasons.append("Too many pods")
+    others = [name for name in requests if name not in _NATIVE]
+    for name in (*_NATIVE, *others):
+        wanted = requests.get(name, 0)
+        total = node.allocatable.get(name, 0)
+        if wanted > 0 and wanted > total - node.requested.get(name, 0):
+            reasons.append(f"Insufficient {name}")
+            resolvable = resolvable and wanted <= total
+    return reasons, resolvable
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Prefers nodes on which cpu and memory are used to a similar share afterwards."""
+
+    name = "NodeResourcesBalancedAllocation"
+
+    def pre_score(self, state: CycleState, pod: Object, nodes: Sequence[NodeInfo]) -> Status | None:
+        requests = running_requests(pod)
+        if not requests.get(CPU) and not requests.get(MEMORY):
+            return SKIP
+        state.data[self.name] = requests
+        return None
+
+    def score(self, state: CycleState, pod: Object, node: NodeInfo) -> int:
+        requests: Amounts = state.data[self.name]
+        used = {name: node.requested.get(name, 0) for name in (CPU, MEMORY)}
+        planned = {name: used[name] + requests.get(name, 0) for name in used}
+        half = MAX_SCORE // 2
+        return half + _halved(half + _balance(planned, node) - _balance(used, node))
+
+
+def _balance(used: Amounts, node: NodeInfo) -> int:
+    shares = [
+        min(amount / node.allocatable[name], 1.0)
+        for name, amount in used.items()
+        if node.allocatable.get(name)
+    ]
+    deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
+    return math.trunc((1 - deviation) * MAX_SCORE)
+
+
+def _halved(number: int) -> int:
+    """Half of a number, rounded towards zero as Go does."""
+    return math.trunc(number / 2)

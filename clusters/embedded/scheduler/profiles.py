@@ -1,0 +1,62 @@
+"""Builds the profiles of a scheduler from its configuration."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from typing import Final
+
+from clusters.clock import Clock
+from clusters.embedded.components.client import ApiClient
+from clusters.embedded.components.events import EventRecorder
+
+from .config import ProfileConfig
+from .cycle import Profile
+from .dynamic_resources.plugin import DraAccess, DynamicResources
+from .framework.plugin import Plugin
+from .framework.runtime import Framework, Nominated
+from .plugins.default_preemption import DefaultPreemption, PreemptionAccess
+from .plugins.node_affinity import NodeAffinity
+from .plugins.node_ports import NodePorts
+from .plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from .plugins.placement import NodeName, NodeUnschedulable, SchedulingGates
+from .plugins.taint_toleration import TaintToleration
+
+WEIGHTS: Final[Mapping[str, int]] = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "DynamicResources": 2,
+    "NodeResourcesBalancedAllocation": 1,
+}
+
+
+def build_profile(
+    config: ProfileConfig,
+    client: ApiClient,
+    clock: Clock,
+    dra: DraAccess,
+    preemption: PreemptionAccess,
+    nominated: Nominated,
+) -> Profile:
+    """A profile with its plugins in upstream's order."""
+    recorder = EventRecorder(
+        client, config.scheduler_name, clock, f"{config.scheduler_name}-{platform.node()}"
+    )
+    preempting = DefaultPreemption(preemption, recorder, config.scheduler_name)
+    plugins: list[Plugin] = [
+        SchedulingGates(),
+        NodeName(),
+        NodeUnschedulable(),
+        TaintToleration(),
+        NodeAffinity(),
+        NodePorts(),
+        NodeResourcesFit(),
+        DynamicResources(dra, recorder, config.filter_timeout, config.binding_timeout),
+        preempting,
+        NodeResourcesBalancedAllocation(),
+    ]
+    enabled = [plugin for plugin in plugins if plugin.name not in config.disabled_plugins]
+    framework = Framework(config.scheduler_name, enabled, {**WEIGHTS, **dict(config.weights)}, nominated)
+    preempting.use(framework.run_filter)
+    return Profile(framework, recorder, config.percentage_of_nodes_to_score)

@@ -1,0 +1,113 @@
+"""The scheduler as a component."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from allocator import CelCache, SliceCache
+from clusters.client import ClientError
+from clusters.embedded.components.component import Context
+from clusters.embedded.components.informer import Informer, run_informers
+from dra_api.cel import compile_selector
+
+from .cache import Cache
+from .config import SchedulerConfig
+from .cycle import SchedulingCycle
+from .dynamic_resources.claim_tracker import ClaimTracker
+from .dynamic_resources.claim_writer import API, RESOURCE, ClaimWriter
+from .dynamic_resources.plugin import DraAccess
+from .dynamic_resources.slice_tracker import SliceTracker
+from .event_handlers import EventHandlers
+from .gates import SchedulerGates
+from .outcome import FailureHandler, PodStatusWriter
+from .plugins.default_preemption import PreemptionAccess
+from .profiles import build_profile
+from .queue.nominator import Nominator
+from .queue.scheduling_queue import QueueTimes, SchedulingQueue
+
+_RULES: Final = "devicetaintrules"
+_RUNNING_ONLY: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Scheduler:
+    """One life of a kube-scheduler. All it knows comes from list and watch."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self._config = config
+
+    async def run(self, context: Context) -> None:
+        """Schedule pods until cancelled."""
+        config, client, clock, log = self._config, context.client, context.clock, context.log
+        gates = SchedulerGates.of(context.gates)
+        pods = Informer(client, "v1", "pods", field_selector=_RUNNING_ONLY)
+        nodes = Informer(client, "v1", "nodes")
+        claims = Informer(client, API, RESOURCE)
+        slices = Informer(client, API, "resourceslices")
+        classes = Informer(client, API, "deviceclasses")
+        informers = [nodes, claims, slices, classes, pods]
+        claim_tracker, slice_tracker = ClaimTracker(gates.consumable_capacity), SliceTracker()
+        if gates.taint_rules and await _serves_rules(context):
+            rules = Informer(client, API, _RULES)
+            rules.add_handler(slice_tracker.on_rule)
+            informers.append(rules)
+        times = QueueTimes(config.initial_backoff, config.max_backoff)
+        queue = SchedulingQueue(clock, Nominator(pods.get), times, pop_from_backoff=gates.pop_from_backoff)
+        cache, writer = Cache(), PodStatusWriter(client, clock)
+        enabled = frozenset(name for name, on in gates.all.items() if on)
+        compiled = CelCache(lambda expression: compile_selector(expression, features=enabled))
+        async with asyncio.TaskGroup() as group:
+            dra = DraAccess(
+                claims=claim_tracker,
+                slices=slice_tracker,
+                classes=classes,
+                writer=ClaimWriter(client, clock, timestamps=gates.binding_conditions),
+                cel=compiled,
+                parsed=SliceCache(),
+                clock=clock,
+                gates=gates,
+                log=log,
+            )
+            preemption = PreemptionAccess(
+                cache.snapshot, client, writer, queue.activate, group.create_task, log
+            )
+            profiles = {
+                profile.scheduler_name: build_profile(
+                    profile, client, clock, dra, preemption, queue.nominator.pods
+                )
+                for profile in config.profiles
+            }
+            queue.use({name: profile.framework for name, profile in profiles.items()})
+            EventHandlers(queue, cache, claim_tracker, slice_tracker, frozenset(profiles)).register(
+                pods, nodes, claims, slices, classes
+            )
+            for profile in profiles.values():
+                group.create_task(profile.recorder.run())
+            group.create_task(run_informers(informers))
+            group.create_task(queue.run())
+            for informer in informers:
+                await informer.wait_synced()
+            log.info("caches are synced, scheduling for %s", ", ".join(profiles))
+            cycle = SchedulingCycle(
+                profiles,
+                queue,
+                cache,
+                client,
+                FailureHandler(queue, pods, writer, log),
+                writer,
+                log,
+                nominate_before_binding=gates.nominate_before_binding,
+            )
+            await cycle.run(group.create_task)
+
+
+async def _serves_rules(context: Context) -> bool:
+    """Whether the server knows DeviceTaintRules in the version of the other objects."""
+    while True:
+        try:
+            answer = await context.client.request("GET", f"/apis/{API}")
+        except ClientError as problem:
+            context.log.info("discovery: %s", problem)
+            await asyncio.sleep(0.2)
+            continue
+        return any(resource["name"] == _RULES for resource in answer.get("resources") or ())
