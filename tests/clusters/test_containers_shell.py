@@ -15,7 +15,7 @@ from clusters.containers.shell.grammar import parse
 from clusters.containers.shell.words import ShellSyntaxError, Word, expand, split
 from clusters.containers.view import ContainerView, VisibleDevice, VisibleMount
 
-DASH = shutil.which("dash")
+DASH, BASH = shutil.which("dash"), shutil.which("bash")
 GPUS = {
     "GPU_1_UUID": "GPU-bb", "GPU_1_PCI_BUS_ID": "0000:65:01.0", "GPU_1_PRODUCT_NAME": "NVIDIA A30",
     "GPU_0_UUID": "GPU-aa", "GPU_0_PCI_BUS_ID": "0000:17:00.0", "GPU_0_PRODUCT_NAME": "NVIDIA A30",
@@ -186,6 +186,36 @@ def test_the_shell_does_what_dash_does(script: str, tmp_path: Path) -> None:
     )
     ended = sh(script, env={"PATH": "/nowhere"})
     assert (ended.code, ended.out, ended.err) == (real.returncode, real.stdout, real.stderr)
+
+
+@pytest.mark.skipif(BASH is None, reason="no bash on this machine")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "export; export A=\"x y\" B='$'; export",
+        "export 1a=2; echo $?",
+        "unset A; export -p",
+        "cd /; cd /tmp; export",
+        "echo -e 'a\\tb'; echo 'a\\tb'; echo -n x",
+        "[ a == a ] && echo same; [ a b ]; echo $?",
+        "exit abc",
+        "shift 5; echo $?",
+        "cd /nope; echo $?",
+        "trap 'echo end' EXIT; trap; (exit 3)",
+        "set -u; echo $UNSET; echo no",
+        "foo; echo $?",
+        "bash -c 'echo $SHLVL'; :",
+    ],
+)
+def test_the_shell_does_what_bash_does(script: str) -> None:
+    # Messages differ between releases of bash, so only output and status are compared.
+    environment = {"PATH": "/usr/bin:/bin", "Q": "a'b\"c"}
+    words = ["bash", "-c", script]
+    real = subprocess.run(
+        words, executable=BASH, env=environment, cwd="/", capture_output=True, text=True, check=False
+    )
+    ended = bash(script, env=environment)
+    assert (ended.code, ended.out) == (real.returncode, real.stdout)
 
 
 def test_unknown_commands_end_with_127_in_the_words_of_the_shell() -> None:

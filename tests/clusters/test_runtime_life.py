@@ -265,6 +265,22 @@ def test_what_is_unknown_is_stopped_and_removed_but_not_found() -> None:
     asyncio.run(go())
 
 
+def test_a_running_container_is_killed_when_it_is_removed() -> None:
+    async def go() -> None:
+        async with box() as b:
+            container = await b.started("sh", "-c", "while true; do sleep 1; echo alive >>/tmp/f; done")
+            b.clock.advance(1)
+            await settle()
+            assert list((b.root / "runtime").rglob("f"))
+            await b.runtime.remove_container(container)
+            await settle()
+            assert await b.runtime.list_containers() == []
+            assert not list((b.root / "runtime").rglob("f"))
+            assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(go())
+
+
 def test_changes_name_the_sandbox_of_each_change() -> None:
     async def go() -> None:
         async with box() as b:
