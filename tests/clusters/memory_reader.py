@@ -30,3 +30,17 @@ class MemoryReader:
             for key, obj in self.objects.items()
             if key[:2] == (group, resource) and namespace in (None, key[2])
         ]
+
+    def select(self, group: str, resource: str, field: str, value: str) -> list[dict[str, Any]]:
+        found = []
+        for obj in self.list(group, resource):
+            at: Any = obj
+            for step in field.split("."):
+                at = (at or {}).get(step)
+            if (at or "") == value:
+                found.append(obj)
+        return found
+
+    def changed(self, group: str, resource: str) -> object:
+        """Objects may be changed by hand: never the same."""
+        return object()

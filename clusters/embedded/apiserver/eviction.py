@@ -11,11 +11,11 @@ from typing import Any, Final
 from clusters.api_status import ApiError, bad_request, not_found
 from clusters.embedded.apiserver import options
 from clusters.embedded.apiserver.call import Call, Reply
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.handlers import delete as deletion
 from clusters.embedded.apiserver.handlers.write import write_options
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object, ResourceKey
-from clusters.embedded.apiserver.strategies.base import copied
 from clusters.embedded.apiserver.subresources import SUCCESS, admit, body_of
 from clusters.embedded.apiserver.times import timestamp
 from dra_api.label_selector import LabelSelectorError, matches

@@ -97,6 +97,7 @@ _POD = Resource(
         "status.nominatedNodeName": text_at("status", "nominatedNodeName"),
     },
     field_aliases={"spec.host": "spec.nodeName"},
+    indexed=("spec.nodeName",),
     field_error="plain",
 )
 
@@ -141,6 +142,7 @@ _CORE: Final = (
         subresources=(_STATUS,),
         fields={**_NAME, "spec.unschedulable": _bool_at("spec", "unschedulable")},
         field_error="plain",
+        indexed=("metadata.name",),
     ),
     _POD,
     Resource("", "secrets", "Secret", True, fields={**_META, "type": text_at("type")}, field_error="plain"),
@@ -280,6 +282,7 @@ _RESOURCE: Final = (
             "spec.pool.name": text_at("spec", "pool", "name"),
         },
         field_error="slice",
+        indexed=("spec.nodeName",),
     ),
 )
 

@@ -40,7 +40,8 @@ class Resource:
 
     `versions` in order of preference; `unconditional` are the versions in which a PUT without resourceVersion is
     allowed; `delete_returns_object` the versions whose DELETE answers with the object instead of a Status; `orphans`
-    says that a DELETE without a propagation policy leaves dependents alone.
+    says that a DELETE without a propagation policy leaves dependents alone; `indexed` are the fields by whose value
+    the store keeps objects, because node authorization and many watchers ask for one value of them.
     """
 
     group: str
@@ -62,6 +63,7 @@ class Resource:
     storage_version: str = "v1"
     deprecated: Mapping[str, Deprecation] = field(default_factory=dict)
     orphans: bool = False
+    indexed: tuple[str, ...] = ()
 
     @property
     def key(self) -> ResourceKey:

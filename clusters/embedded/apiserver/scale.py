@@ -7,12 +7,12 @@ from typing import Any, Final
 from clusters.api_status import ApiError, bad_request, conflict, invalid, not_found
 from clusters.embedded.apiserver import codec, negotiation, writer
 from clusters.embedded.apiserver.call import Call, Reply
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.handlers.write import check_name, patch_type, patched, write_options
 from clusters.embedded.apiserver.options import WriteOptions
 from clusters.embedded.apiserver.patching.bodies import APPLY_PATCH, read_patch
 from clusters.embedded.apiserver.resources import Resource, Served
 from clusters.embedded.apiserver.storage import Object
-from clusters.embedded.apiserver.strategies.base import copied
 from dra_api.label_selector import format_selector
 from dra_api.schema import GVK
 from dra_api.validation.workloads import validate_scale

@@ -36,6 +36,7 @@ from clusters.embedded.apiserver.handlers.watch import watch
 from clusters.embedded.apiserver.openapi import OpenApi
 from clusters.embedded.apiserver.plain_paths import PlainPaths, not_found
 from clusters.embedded.apiserver.pod_logs import stream_log
+from clusters.embedded.apiserver.resource_table import TABLE
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import ResourceKey, Store
@@ -105,6 +106,9 @@ class ApiServer:
         self._paths: PlainPaths | None = None
         self._http: web.Server | None = None
         self._listener: asyncio.Server | None = None
+        for resource in TABLE:
+            for name in resource.indexed:
+                store.index(resource.key, name, resource.fields[name])
         store.expire_after(_EVENTS, config.event_ttl, config.clock)
         bootstrap.populate(store, resources, gates, config.clock())
 

@@ -7,14 +7,18 @@ atomic. Stored objects are never changed in place; callers copy before they chan
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-Object = dict[str, Any]
+from clusters.embedded.apiserver.changes import Change, Object, Predicate, Watcher
+
+__all__ = [
+    "ExistsError", "ExpiredError", "Object", "Objects", "Predicate", "Reader", "ResourceKey", "Store", "Watcher",
+]  # fmt: skip
+
 Objects = list[Object]
-Predicate = Callable[[Object], bool]
+Getter = Callable[[Object], str]
 
 
 class ResourceKey(NamedTuple):
@@ -33,6 +37,12 @@ class Reader(Protocol):
     def list(self, group: str, resource: str, namespace: str | None = None) -> Objects:
         """All objects of a kind, of one namespace or of all, ordered by namespace and name."""
 
+    def select(self, group: str, resource: str, field: str, value: str) -> Objects:
+        """The objects of a kind whose indexed field has a value, in no order."""
+
+    def changed(self, group: str, resource: str) -> object:
+        """Something that equals an earlier answer as long as no object of the kind was written in between."""
+
 
 class ExpiredError(Exception):
     """The asked revision lies before the history that is kept. `oldest` is the first one still known."""
@@ -47,104 +57,6 @@ class ExistsError(Exception):
     """An object with that name is stored already."""
 
 
-@dataclass(slots=True)
-class Change:
-    """One write: `type` is ADDED, MODIFIED or DELETED; `object` carries the write's revision."""
-
-    revision: int
-    type: str
-    namespace: str
-    name: str
-    object: Object
-    previous: Object | None
-    encoded: dict[tuple[Any, ...], bytes] = field(default_factory=dict)
-    """Encodings by (event type, form): many watchers share one."""
-    _left: Object | None = None
-
-    def left(self) -> Object:
-        """The previous object with this revision: what a watcher sees when its selector stops matching."""
-        if self._left is None:
-            previous = self.previous or self.object
-            self._left = {
-                **previous,
-                "metadata": {**previous["metadata"], "resourceVersion": str(self.revision)},
-            }
-        return self._left
-
-
-class Notice(NamedTuple):
-    """A change as one watcher sees it: selectors can turn MODIFIED into ADDED or DELETED."""
-
-    type: str
-    object: Object
-    change: Change
-
-
-class Watcher:
-    """A bounded queue of the changes which one watch request has yet to send."""
-
-    def __init__(self, since: int, namespace: str | None, matches: Predicate | None, limit: int) -> None:
-        self._since = since
-        self._namespace = namespace
-        self._matches = matches
-        self._limit = limit
-        self._queue: deque[Notice] = deque()
-        self._wake = asyncio.Event()
-        self.closed = False
-        """True once nothing more will come: too slow a reader, or the server stops."""
-        self.on_overflow: Callable[[], None] | None = None
-        """Called when the reader was too slow: it may hang in a write that never ends."""
-
-    def offer(self, change: Change) -> None:
-        """Take a change if the watcher selects it; a full queue closes the watcher."""
-        if self.closed or (self._namespace is not None and self._namespace != change.namespace):
-            return
-        if change.revision <= self._since:
-            # A client may name a revision of the future.
-            return
-        notice = self._select(change)
-        if notice is None:
-            return
-        if len(self._queue) >= self._limit:
-            self.close()
-            if self.on_overflow is not None:
-                self.on_overflow()
-            return
-        self._queue.append(notice)
-        self._wake.set()
-
-    def _select(self, change: Change) -> Notice | None:
-        if self._matches is None:
-            return Notice(change.type, change.object, change)
-        now = change.type != "DELETED" and self._matches(change.object)
-        before = change.previous is not None and self._matches(change.previous)
-        if now:
-            return Notice("MODIFIED" if before else "ADDED", change.object, change)
-        if not before:
-            return None
-        if change.type == "DELETED":
-            return Notice("DELETED", change.object, change)
-        return Notice("DELETED", change.left(), change)
-
-    def close(self) -> None:
-        """End the stream after what is queued."""
-        self.closed = True
-        self._wake.set()
-
-    async def take(self, timeout: float) -> list[Notice]:
-        """All queued notices; waits up to `timeout` seconds for the first."""
-        if not self._queue and not self.closed:
-            try:
-                async with asyncio.timeout(timeout):
-                    await self._wake.wait()
-            except TimeoutError:
-                return []
-        self._wake.clear()
-        notices = list(self._queue)
-        self._queue.clear()
-        return notices
-
-
 class _Expiry(NamedTuple):
     """When the object of one write ends, unless it is written again."""
 
@@ -153,10 +65,41 @@ class _Expiry(NamedTuple):
     object: Object
 
 
+class _Index:
+    """Objects and watchers of one resource by the value of one field."""
+
+    __slots__ = ("get", "objects", "watchers")
+
+    def __init__(self, get: Getter) -> None:
+        self.get = get
+        self.objects: defaultdict[str, dict[tuple[str, str], Object]] = defaultdict(dict)
+        self.watchers: defaultdict[str, set[Watcher]] = defaultdict(set)
+
+    def move(self, place: tuple[str, str], new: Object | None, old: Object | None) -> None:
+        if old is not None:
+            value = self.get(old)
+            del self.objects[value][place]
+            if not self.objects[value]:
+                del self.objects[value]
+        if new is not None:
+            self.objects[self.get(new)][place] = new
+
+    def concerned(self, change: Change) -> Iterator[Watcher]:
+        """The watchers that select the value before or after a change."""
+        after = self.get(change.object)
+        yield from self.watchers.get(after, ())
+        if change.previous is not None:
+            before = self.get(change.previous)
+            if before != after:
+                yield from self.watchers.get(before, ())
+
+
 class _Table:
     """The objects of one resource."""
 
-    __slots__ = ("compacted", "expiring", "history", "lifetime", "objects", "order", "watchers")
+    __slots__ = (
+        "changed", "compacted", "expiring", "history", "indexes", "lifetime", "objects", "order", "watchers",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}
@@ -164,9 +107,24 @@ class _Table:
         self.history: deque[Change] = deque()
         self.compacted = 0
         self.watchers: set[Watcher] = set()
+        """Those that no index knows."""
+        self.indexes: dict[str, _Index] = {}
+        self.changed = 0
         self.lifetime: Callable[[], float] | None = None
         """When an object that is written now ends."""
         self.expiring: deque[_Expiry] = deque()
+
+    def every_watcher(self) -> list[Watcher]:
+        found = list(self.watchers)
+        for index in self.indexes.values():
+            for group in index.watchers.values():
+                found += group
+        return found
+
+    def group(self, selects: tuple[str, str] | None) -> set[Watcher]:
+        """Where a watcher of one value of an indexed field belongs, or one of anything."""
+        index = self.indexes.get(selects[0]) if selects else None
+        return self.watchers if index is None or selects is None else index.watchers[selects[1]]
 
     def ordered(self) -> list[tuple[str, str]]:
         if self.order is None:
@@ -204,6 +162,24 @@ class Store:
         """See Reader."""
         table = self._table(ResourceKey(group, resource))
         return [table.objects[key] for key in table.ordered() if namespace is None or key[0] == namespace]
+
+    def index(self, key: ResourceKey, field: str, get: Getter) -> None:
+        """Keep the objects of a resource by the value of a field, for `select` and for watchers of one value."""
+        table = self._table(key)
+        if field in table.indexes:
+            return
+        index = table.indexes[field] = _Index(get)
+        for place, obj in table.objects.items():
+            index.move(place, obj, None)
+
+    def select(self, group: str, resource: str, field: str, value: str) -> Objects:
+        """See Reader."""
+        found = self._table(ResourceKey(group, resource)).indexes[field].objects.get(value)
+        return list(found.values()) if found else []
+
+    def changed(self, group: str, resource: str) -> int:
+        """See Reader: the revision of the last write."""
+        return self._table(ResourceKey(group, resource)).changed
 
     def list_at(self, key: ResourceKey, revision: int, namespace: str | None = None) -> Objects:
         """The objects as they were at a past revision; raises ExpiredError."""
@@ -257,10 +233,15 @@ class Store:
             table.order = None
         change = Change(self.revision, kind, place[0], place[1], stored, previous)
         table.history.append(change)
+        table.changed = self.revision
         while len(table.history) > self._history:
             table.compacted = table.history.popleft().revision
-        for watcher in list(table.watchers):
+        for watcher in table.watchers:
             watcher.offer(change)
+        for index in table.indexes.values():
+            index.move(place, None if kind == "DELETED" else stored, previous)
+            for watcher in index.concerned(change):
+                watcher.offer(change)
         for event in self._advanced:
             event.set()
         return stored
@@ -289,8 +270,12 @@ class Store:
         since: int | None,
         namespace: str | None = None,
         matches: Predicate | None = None,
+        selects: tuple[str, str] | None = None,
     ) -> Watcher:
-        """Watch the changes after revision `since` (None: from now); raises ExpiredError. End with `unwatch`."""
+        """Watch the changes after revision `since` (None: from now); raises ExpiredError. End with `unwatch`.
+
+        `selects` is a field and the value that `matches` demands of it: an index spares the watcher the rest.
+        """
         table = self._table(key)
         watcher = Watcher(since or 0, namespace, matches, self._queue_limit)
         if since is not None:
@@ -298,7 +283,7 @@ class Store:
                 raise ExpiredError(since, table.compacted)
             for change in self._changes(table, since):
                 watcher.offer(change)
-        table.watchers.add(watcher)
+        table.group(selects).add(watcher)
         return watcher
 
     @staticmethod
@@ -310,15 +295,19 @@ class Store:
             recent.appendleft(change)
         return iter(recent)
 
-    def unwatch(self, key: ResourceKey, watcher: Watcher) -> None:
-        """Stop feeding a watcher."""
+    def unwatch(self, key: ResourceKey, watcher: Watcher, selects: tuple[str, str] | None = None) -> None:
+        """Stop feeding a watcher that was opened with the same `selects`."""
         watcher.close()
-        self._table(key).watchers.discard(watcher)
+        table = self._table(key)
+        group = table.group(selects)
+        group.discard(watcher)
+        if selects is not None and not group and group is not table.watchers:
+            del table.indexes[selects[0]].watchers[selects[1]]
 
     def close_watchers(self) -> None:
         """End every watch, as a server that stops does."""
         for table in self._tables.values():
-            for watcher in list(table.watchers):
+            for watcher in table.every_watcher():
                 watcher.close()
 
     async def reached(self, revision: int, timeout: float) -> bool:

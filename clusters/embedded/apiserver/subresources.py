@@ -9,11 +9,11 @@ from clusters.embedded.apiserver import codec, negotiation
 from clusters.embedded.apiserver.admission.request import CREATE, Request
 from clusters.embedded.apiserver.auth import token_request
 from clusters.embedded.apiserver.call import Call, Reply
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.handlers.write import write_options
 from clusters.embedded.apiserver.options import WriteOptions
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object, ResourceKey
-from clusters.embedded.apiserver.strategies.base import copied
 from clusters.embedded.apiserver.times import timestamp
 from dra_api.decode import as_json
 from dra_api.schema import GVK

@@ -15,12 +15,13 @@ from clusters.api_status import ApiError, bad_request, conflict, invalid, not_fo
 from clusters.embedded.apiserver.admission.request import Request
 from clusters.embedded.apiserver.auth import escalation
 from clusters.embedded.apiserver.call import Call, gvk_of, moment
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.options import WriteOptions, parse_revision
 from clusters.embedded.apiserver.patching import manager
 from clusters.embedded.apiserver.patching.reset import reset_fields
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import ExistsError, Object
-from clusters.embedded.apiserver.strategies.base import Strategy, Write, copied, restore
+from clusters.embedded.apiserver.strategies.base import Strategy, Write, restore
 from clusters.embedded.apiserver.strategies.core import prepare_finalize
 from clusters.embedded.apiserver.strategies.table import strategy_of
 from clusters.embedded.apiserver.times import timestamp

@@ -63,11 +63,8 @@ class NodeAuthorizer:
     def _pods_on(self, node: str, namespace: str) -> list[dict[str, Any]]:
         if not namespace:
             return []
-        return [
-            pod
-            for pod in self._reader.list("", "pods", namespace)
-            if (pod.get("spec") or {}).get("nodeName") == node
-        ]
+        pods = self._reader.select("", "pods", "spec.nodeName", node)
+        return [pod for pod in pods if metadata(pod).get("namespace", "") == namespace]
 
     def _referenced(
         self,
@@ -183,14 +180,8 @@ class NodeAuthorizer:
         return _NO_OPINION
 
     def _own_pod(self, node: str, attributes: Attributes) -> Decision:
-        return self._related(
-            node,
-            attributes,
-            any(
-                metadata(pod).get("name") == attributes.name
-                for pod in self._pods_on(node, attributes.namespace)
-            ),
-        )
+        pod = self._reader.get("", "pods", attributes.namespace, attributes.name) or {}
+        return self._related(node, attributes, (pod.get("spec") or {}).get("nodeName") == node)
 
 
 def _selects(attributes: Attributes, field: str, value: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +13,9 @@ from clusters.embedded.apiserver.auth.text import aggregated, quoted
 from clusters.embedded.apiserver.auth.users import User, service_account_name
 
 GROUP: Final = "rbac.authorization.k8s.io"
+_KINDS: Final = ("clusterrolebindings", "clusterroles", "rolebindings", "roles")
+# Users and namespaces whose grants are remembered.
+_KEPT: Final = 1000
 
 Rule = dict[str, Any]
 """A PolicyRule: verbs, apiGroups, resources, resourceNames, nonResourceURLs."""
@@ -57,16 +61,32 @@ class Rbac:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._state: list[object] = []
+        self._kept: OrderedDict[tuple[str, tuple[str, ...], str], list[Grant | str]] = OrderedDict()
 
     def authorize(self, attributes: Attributes) -> Decision:
         """Allowed if any rule matches; the reason names the binding, or roles that are missing."""
         errors = []
-        for grant in self._visit(attributes.user, attributes.namespace):
+        for grant in self._granted(attributes.user, attributes.namespace):
             if isinstance(grant, str):
                 errors.append(grant)
             elif rule_allows(grant.rule, attributes):
                 return Decision(True, f"RBAC: allowed by {grant.source}")
         return Decision(False, f"RBAC: {aggregated(errors)}" if errors else "")
+
+    def _granted(self, user: User, namespace: str) -> list[Grant | str]:
+        """What _visit gives, kept until a role or binding changes."""
+        state = [self._reader.changed(GROUP, kind) for kind in _KINDS]
+        if state != self._state:
+            self._kept.clear()
+            self._state = state
+        key = (user.name, user.groups, namespace)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = list(self._visit(user, namespace))
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
 
     def grants(self, user: User, namespace: str) -> Grants:
         """Everything granted to a user in a namespace (cluster-wide only if it is empty)."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+
+_Objects: TypeAlias = list[dict[str, Any]]
 
 
 class Reader(Protocol):
@@ -12,8 +15,16 @@ class Reader(Protocol):
         """One object or None; `namespace` is empty for cluster-scoped resources."""
         ...
 
-    def list(self, group: str, resource: str, namespace: str | None = None) -> list[dict[str, Any]]:
+    def list(self, group: str, resource: str, namespace: str | None = None) -> _Objects:
         """All objects of a resource, of one namespace if given."""
+        ...
+
+    def select(self, group: str, resource: str, field: str, value: str) -> _Objects:
+        """The objects of a resource whose indexed field has a value, in no order."""
+        ...
+
+    def changed(self, group: str, resource: str) -> object:
+        """Equals an earlier answer as long as no object of the resource was written in between."""
         ...
 
 

@@ -9,11 +9,11 @@ from clusters.api_status import ApiError, not_found
 from clusters.embedded.apiserver import codec, negotiation
 from clusters.embedded.apiserver import options as request_options
 from clusters.embedded.apiserver.call import Call, Reply
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.handlers.read import list_body, selected
 from clusters.embedded.apiserver.options import DeleteOptions
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object
-from clusters.embedded.apiserver.strategies.base import copied
 from clusters.embedded.apiserver.times import parse, timestamp
 from clusters.embedded.apiserver.views import from_storage
 from clusters.embedded.apiserver.writer import admission_request

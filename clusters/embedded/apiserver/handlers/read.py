@@ -63,6 +63,15 @@ def predicate(served: Served, options: ListOptions) -> Predicate | None:
     return matches
 
 
+def indexed_term(served: Served, options: ListOptions) -> tuple[str, str] | None:
+    """A field which the store indexes, and the value that the selector demands of it."""
+    for term in selectors.parse_fields(options.field_selector):
+        name = served.resource.field_aliases.get(term.field, term.field)
+        if term.operator == "=" and name in served.resource.indexed:
+            return name, term.value
+    return None
+
+
 def _encode_continue(revision: int, start: str) -> str:
     token = json.dumps(
         {"v": "meta.k8s.io/v1", "rv": revision, "start": f"/{start}\x00"}, separators=(",", ":")
@@ -114,6 +123,11 @@ async def selected(call: Call, served: Served, options: ListOptions) -> tuple[li
     try:
         if exact and revision != store.revision:
             objects = store.list_at(resource.key, revision, namespace)
+        elif (term := indexed_term(served, options)) is not None:
+            found = store.select(*resource.key, *term)
+            objects = sorted(found, key=lambda obj: _key(obj).encode())
+            if namespace is not None:
+                objects = [obj for obj in objects if obj["metadata"].get("namespace") == namespace]
         else:
             objects = store.list(*resource.key, namespace)
     except ExpiredError as error:

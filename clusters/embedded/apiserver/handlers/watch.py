@@ -16,12 +16,13 @@ from clusters.api_status import ApiError
 from clusters.embedded.apiserver import negotiation
 from clusters.embedded.apiserver import options as request_options
 from clusters.embedded.apiserver.call import Call
+from clusters.embedded.apiserver.changes import Notice, Watcher
 from clusters.embedded.apiserver.codec import dump_json
-from clusters.embedded.apiserver.handlers.read import predicate
+from clusters.embedded.apiserver.handlers.read import indexed_term, predicate
 from clusters.embedded.apiserver.negotiation import Negotiated
 from clusters.embedded.apiserver.options import ListOptions
 from clusters.embedded.apiserver.resources import Served
-from clusters.embedded.apiserver.storage import ExpiredError, Notice, Object, Watcher
+from clusters.embedded.apiserver.storage import ExpiredError, Object
 from clusters.embedded.apiserver.transform import Transformer
 from clusters.embedded.apiserver.views import from_storage
 from dra_api import wire
@@ -140,13 +141,14 @@ async def watch(call: Call, served: Served, headers: dict[str, str]) -> web.Stre
     matches = _watch_predicate(call, served, options)
     since, initial = _start(options)
     store, key = call.api.store, served.resource.key
+    selects = indexed_term(served, options)
     namespace = call.info.namespace if served.resource.namespaced and call.info.namespace else None
     if options.send_initial_events and since is None and options.resource_version not in ("", "0"):
         await _wait_fresh(call, options)
     deadline = time.monotonic() + _timeout(call, options)
     stream = _Stream(call, served, form, transformer)
     try:
-        watcher = store.watch(key, since, namespace, matches)
+        watcher = store.watch(key, since, namespace, matches, selects)
     except ExpiredError as error:
         await stream.open(headers)
         await stream.write([stream.frame("ERROR", _too_old(error))])
@@ -170,7 +172,7 @@ async def watch(call: Call, served: Served, headers: dict[str, str]) -> web.Stre
             failure = ApiError(500, "InternalError", f"Internal error occurred: {error}")
             await stream.write([stream.frame("ERROR", failure.status())])
     finally:
-        store.unwatch(key, watcher)
+        store.unwatch(key, watcher, selects)
         stream.finished()
     with contextlib.suppress(ConnectionError):
         await stream.response.write_eof()

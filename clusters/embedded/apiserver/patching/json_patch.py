@@ -6,12 +6,12 @@ key against null succeeds. Whatever does not fit the object is one and the same 
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.patching.errors import bad_patch, rejected, too_many_operations
 
 MAX_OPERATIONS: Final = 10_000
@@ -33,13 +33,13 @@ def json_patch(obj: dict[str, Any], ops: Any) -> Any:
     check_operations(ops)
     if len(ops or ()) > MAX_OPERATIONS:
         raise too_many_operations(MAX_OPERATIONS, len(ops))
-    document: Any = copy.deepcopy(obj)
-    copied = 0
+    document: Any = copied(obj)
+    size = 0
     for operation in ops or ():
         operation = operation or {}
         if operation.get("op") == "copy":
-            copied += _size_of_source(document, operation)
-            if copied > _MAX_COPIED:
+            size += _size_of_source(document, operation)
+            if size > _MAX_COPIED:
                 raise rejected()
         document = _apply(document, operation)
     return document
@@ -142,7 +142,7 @@ def _delete(container: _Container, step: str) -> None:
 
 def _add(document: Any, operation: dict[str, Any]) -> Any:
     container, step = _find(document, _pointer(operation, "path"))
-    _insert(container, step, copy.deepcopy(operation.get("value")))
+    _insert(container, step, copied(operation.get("value")))
     return document
 
 
@@ -154,7 +154,7 @@ def _remove(document: Any, operation: dict[str, Any]) -> Any:
 
 def _replace(document: Any, operation: dict[str, Any]) -> Any:
     pointer = _pointer(operation, "path")
-    value = copy.deepcopy(operation.get("value"))
+    value = copied(operation.get("value"))
     if pointer == "":
         if not isinstance(value, dict | list):
             raise rejected()
@@ -183,7 +183,7 @@ def _size_of_source(document: Any, operation: dict[str, Any]) -> int:
 
 def _copy(document: Any, operation: dict[str, Any]) -> Any:
     container, step = _find(document, _pointer(operation, "from"))
-    value = copy.deepcopy(_get(container, step))
+    value = copied(_get(container, step))
     target, last = _find(document, _pointer(operation, "path"))
     _insert(target, last, value)
     return document

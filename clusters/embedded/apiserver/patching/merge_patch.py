@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.patching.errors import bad_patch
 from clusters.embedded.apiserver.patching.json_patch import json_type
 
@@ -21,7 +21,7 @@ def merge_patch(obj: dict[str, Any], patch: Any) -> dict[str, Any]:
         raise bad_patch(
             f"error decoding patch: json: cannot unmarshal {json_type(patch)} into Go value of type {target}"
         )
-    return _merge(copy.deepcopy(obj), patch)
+    return _merge(copied(obj), patch)
 
 
 def _merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def _merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
             target.pop(key, None)
         elif isinstance(target.get(key), dict):
             # Over a map, anything but a map is taken as it is, nulls included.
-            target[key] = _merge(target[key], value) if isinstance(value, dict) else copy.deepcopy(value)
+            target[key] = _merge(target[key], value) if isinstance(value, dict) else copied(value)
         else:
             target[key] = _without_nulls(value)
     return target

@@ -6,10 +6,10 @@ The rules come from the patch strategies and merge keys of the schema; a patch o
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.patching.errors import bad_patch, failed, rejected
 from clusters.embedded.apiserver.patching.gotext import go_text, go_type
 from clusters.embedded.apiserver.patching.json_patch import json_type
@@ -30,7 +30,7 @@ def strategic_merge(shape: Shape, obj: dict[str, Any], patch: Any) -> dict[str, 
     if patch is not None and not isinstance(patch, dict):
         target = "map[string]interface {}"
         raise bad_patch(f"json: cannot unmarshal {json_type(patch)} into Go value of type {target}")
-    return _merge_map(shape, copy.deepcopy(obj), copy.deepcopy(patch or {}))
+    return _merge_map(shape, copied(obj), copied(patch or {}))
 
 
 def _merge_map(shape: Shape, original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

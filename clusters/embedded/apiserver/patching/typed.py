@@ -170,13 +170,15 @@ def _compare(old: Any, new: Any, shape: Shape, path: Path, result: Comparison) -
         former = shape.for_value(old)
         if old is not None and new is not None and former is not shape.for_value(new):
             _compare(old, new, former, path, result)
+    if old is not ABSENT and new is not ABSENT and equal(old, new):
+        return
     shape = shape.for_value(old if new is ABSENT or new is None else new)
     if shape.kind == "scalar" or shape.atomic or (_is_empty(old) and _is_empty(new)):
         if old is ABSENT:
             result.added.insert(path)
         elif new is ABSENT:
             result.removed.insert(path)
-        elif not equal(old, new):
+        else:
             result.modified.insert(path)
         return
     if shape.kind == "list":

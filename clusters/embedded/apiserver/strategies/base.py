@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from clusters.embedded.apiserver.auth.attributes import Authorizer
 from clusters.embedded.apiserver.auth.users import User
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.storage import Object, Reader
 from dra_api.decode import as_stored
 from dra_api.errors import FieldError
@@ -29,15 +30,6 @@ class Write:
     authorizer: Authorizer
     sent_as: str
     warnings: list[str] = field(default_factory=list)
-
-
-def copied(value: Any) -> Any:
-    """A deep copy of a JSON value; copy.deepcopy takes several times as long."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [copied(item) for item in value]
-    return value
 
 
 class Strategy:

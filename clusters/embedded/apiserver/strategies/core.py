@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
+from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.storage import Object
-from clusters.embedded.apiserver.strategies.base import (
-    STATUS_METADATA,
-    Strategy,
-    Write,
-    copied,
-    keep_status,
-    restore,
-)
+from clusters.embedded.apiserver.strategies.base import STATUS_METADATA, Strategy, Write, keep_status, restore
 from dra_api import defaults_core
 from dra_api.errors import FieldError
 from dra_api.validation import core
