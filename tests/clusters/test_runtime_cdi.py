@@ -54,7 +54,7 @@ async def refused(b: Box, *ids: str, **options: Any) -> str:
 def test_edits_reach_the_container(tmp_path: Path) -> None:
     node = tmp_path / "fakegpu3"
     node.write_text("c 240:3\n")
-    node.chmod(0o660)
+    node.chmod(0o600)
 
     async def go() -> None:
         async with box() as b:
@@ -79,9 +79,9 @@ def test_edits_reach_the_container(tmp_path: Path) -> None:
             assert {name: seen.environment[name] for name in ("GPU", "MODE", "COMMON", "OWN")} == {
                 "GPU": "3", "MODE": "cdi", "COMMON": "1", "OWN": "1",
             }  # fmt: skip
-            # 0660 = 432 comes from the host's file, 384 = 0600 from the spec; runc's default owner is 0:0.
+            # 438 = 0666 stands for a recorded node, 384 = 0600 is the spec's; runc's default owner is 0:0.
             assert seen.devices == (
-                ObservedDevice("/dev/fakegpu3", "c", 240, 3, 432, 0, 0, "rw"),
+                ObservedDevice("/dev/fakegpu3", "c", 240, 3, 438, 0, 0, "rw"),
                 ObservedDevice("/dev/ctl", "c", 9, 1, 384, 0, 44, "rwm"),
             )
             mount = seen.mount("/opt/gpu")

@@ -17,6 +17,8 @@ from node_api.cdi.directory import UnresolvableError
 from node_api.cdi.names import qualified_name_problem, quote
 
 ANNOTATION_PREFIX = "cdi.k8s.io/"
+RECORDED_MODE = 0o666
+"""Permission bits of a recorded node: those of the file depend on who made it, not on the device."""
 CREATE_FAILED = "failed to create containerd container: "
 
 
@@ -39,7 +41,7 @@ def _recorded_node(path: Path) -> cdi.HostNode | None:
     major, colon, minor = numbers.partition(":")
     if kind not in ("b", "c") or not (colon and major.isdigit() and minor.isdigit()):
         return None
-    return cdi.HostNode(kind, int(major), int(minor), stat.S_IMODE(found.st_mode) & 0o777)
+    return cdi.HostNode(kind, int(major), int(minor), RECORDED_MODE)
 
 
 def requested_ids(config: ContainerConfig) -> list[str]:
