@@ -104,6 +104,7 @@ class EmbeddedCluster:
                     runtime_config=dict(spec.runtime_config),
                     tokens=self._tokens,
                     clock=self.clock.now,
+                    kubelet_token=self._kubelet_token,
                 )
             )
         except ValueError as error:

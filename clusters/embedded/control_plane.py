@@ -19,7 +19,7 @@ class ControlPlane:
 
     def __init__(self, hosting: Hosting, spec: ClusterSpec, ca_pem: bytes) -> None:
         """Register them. Raises ValueError for a scheduler configuration that is wrong."""
-        config = load_config(spec.scheduler_config)
+        config = load_config(spec.scheduler_config, hosting.gates)
         self._components = {
             _SCHEDULER: hosting.register(
                 _SCHEDULER,

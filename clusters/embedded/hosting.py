@@ -112,7 +112,7 @@ class Hosting:
         self._server = server
         self._tokens = tokens
         self.clock = clock
-        self._gates = gates
+        self.gates = gates
         self._tls = client_context(server.ca_pem)
 
     def register(
@@ -134,7 +134,7 @@ class Hosting:
         def context(log: logging.Logger) -> Context:
             client = ApiClient(self._server.url, self._tls, token, user_agent)
             shared = ApiClient(self._server.url, self._tls, reading, user_agent) if reading else None
-            return Context(client, self.clock, self._gates, log, shared)
+            return Context(client, self.clock, self.gates, log, shared)
 
         self.host.register(name, factory, context)
         return HostedComponents(self.host, [name])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clusters.client import Client
 from clusters.embedded.hosting import Hosting, node_user
-from clusters.embedded.kubelet.config import KubeletConfig
+from clusters.embedded.kubelet.config import DEFAULT_CAPACITY, KubeletConfig
 from clusters.embedded.kubelet.kubelet import Kubelet
+from clusters.embedded.kubelet.plugins import PluginManager
 from clusters.embedded.node import EmbeddedNode
 from clusters.embedded.runtime.runtime import Runtime
 from clusters.interface import NodeSpec
@@ -33,16 +36,19 @@ class EmbeddedWholeNode(EmbeddedNode):
     ) -> None:
         """`kubelet` holds fields of a KubeletConfiguration; `parts` are those of EmbeddedNode."""
         super().__init__(name, spec, root, client=client, **parts)
-        config = KubeletConfig.of(spec, kubelet, api_token=api_token)
+        config = _config(spec, kubelet, api_token)
         self._hosting = hosting
 
         async def make_runtime() -> Runtime:
             return Runtime([self.paths.cdi], root / "containers", hosting.clock)
 
+        def plugins() -> PluginManager:
+            return PluginManager(name, self.paths.kubelet_registry)
+
         self._runtime = hosting.host.call(make_runtime())
         self.kubelet = hosting.register(
             f"kubelet-{name}",
-            lambda: Kubelet(name, self.paths, self._runtime, config),
+            lambda: Kubelet(name, self.paths, plugins, self._runtime, config),
             node_user(name),
             "kubelet",
         )
@@ -56,3 +62,33 @@ class EmbeddedWholeNode(EmbeddedNode):
     def _stop_kubelet(self) -> None:
         self.kubelet.stop()
         self._hosting.host.call(self._runtime.close())
+
+
+_DURATIONS: Mapping[str, str] = {
+    "syncFrequency": "sync_frequency",
+    "nodeStatusUpdateFrequency": "status_frequency",
+    "nodeStatusReportFrequency": "status_report_frequency",
+}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _config(spec: NodeSpec, fields: Mapping[str, str], api_token: str) -> KubeletConfig:
+    """Settings from the fields of a KubeletConfiguration. Raises ValueError for a field that is not known here."""
+    unknown = sorted(set(fields) - set(_DURATIONS))
+    if unknown:
+        raise ValueError(f"kubelet: unknown field {unknown[0]}; known are {', '.join(_DURATIONS)}")
+    config = KubeletConfig(
+        labels=dict(spec.labels),
+        taints=tuple({"key": key, "value": value, "effect": effect} for key, value, effect in spec.taints),
+        capacity={**DEFAULT_CAPACITY, **dict(spec.capacity)},
+        api_token=api_token,
+    )
+    changes: dict[str, Any] = {_DURATIONS[name]: _seconds(name, value) for name, value in fields.items()}
+    return replace(config, **changes)
+
+
+def _seconds(name: str, value: str) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", value)
+    if match is None:
+        raise ValueError(f'kubelet: {name}: "{value}" is no duration such as 500ms, 10s or 1m')
+    return float(match[1]) * _UNITS[match[2]]
