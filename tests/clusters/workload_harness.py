@@ -18,6 +18,7 @@ from clusters.embedded.apiserver.config import ServerConfig
 from clusters.embedded.apiserver.thread import ServerThread
 from clusters.embedded.components.component import Context
 from clusters.embedded.components.informer import Informer
+from clusters.embedded.controllers.job import JobController
 from clusters.embedded.controllers.workloads import WORKLOADS
 from clusters.embedded.hosting import Hosting, service_account
 
@@ -140,7 +141,9 @@ class Lab:
         for name in controllers:
             workload = WORKLOADS[name]
             account = service_account("kube-system", workload.account)
-            self.hosting.register(name, workload.factory, account, "kube-controller-manager")
+            # Tests of Jobs do not wait a second for each batch of changes.
+            factory = (lambda: JobController(0.02)) if name == "job-controller" else workload.factory
+            self.hosting.register(name, factory, account, "kube-controller-manager")
             self.host.start(name)
         admin = User("kubelet", groups=(MASTERS,))
         self.hosting.register("kubelet", lambda: TestKubelet("node-a"), admin, "kubelet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -48,6 +49,8 @@ class Controller:
     log: logging.Logger
     recorder: EventRecorder
     queue: WorkQueue[Key]
+    retry_delays = (0.005, 1000.0)
+    """Seconds of the first and of the longest delay of a key that fails."""
 
     def set_up(self) -> Sequence[Informer]:
         """Make informers with their indexes and handlers."""
@@ -57,16 +60,22 @@ class Controller:
         """Bring one object to its wanted state. An exception makes it come again later."""
         raise NotImplementedError
 
+    async def beside(self) -> None:
+        """What runs beside the workers, from the start on."""
+
     async def run(self, context: Context) -> None:
         """Work until cancelled."""
         self.client, self.clock, self.log = context.client, context.clock, context.log
         self._gates = context.gates
         self.recorder = EventRecorder(context.client, self.name, context.clock)
-        self.queue = WorkQueue(context.clock)
+        first, longest = self.retry_delays
+        self.queue = WorkQueue(context.clock, base_delay=first, max_delay=longest)
         informers = self.set_up()
-        await run_controller(
-            self.log, informers, self.queue, self.sync, workers=_WORKERS, recorder=self.recorder
-        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.beside())
+            await run_controller(
+                self.log, informers, self.queue, self.sync, workers=_WORKERS, recorder=self.recorder
+            )
 
     def again_soon(self, key: Key) -> None:
         """Come back to a key whose objects in the caches are older than what was written for it."""

@@ -44,7 +44,16 @@ def pods_to_delete(
     return sorted(active, key=functools.cmp_to_key(compare))[:count]
 
 
-def _compare(one: Object, other: Object, on_node: Mapping[str, int], now: float, costs: bool) -> int:
+def least_worth_first(active: Sequence[Object]) -> list[Object]:
+    """The same order for controllers that look neither at company on nodes nor at annotations nor at magnitudes."""
+
+    def compare(one: Object, other: Object) -> int:
+        return _compare(one, other, {}, None, costs=False)
+
+    return sorted(active, key=functools.cmp_to_key(compare))
+
+
+def _compare(one: Object, other: Object, on_node: Mapping[str, int], now: float | None, costs: bool) -> int:
     """Negative when `one` goes first."""
     for worth in (
         lambda pod: bool(_node(pod)),
@@ -67,10 +76,14 @@ def _compare(one: Object, other: Object, on_node: Mapping[str, int], now: float,
     return 0
 
 
-def _by_age(one: Object, other: Object, moment: float | None, other_moment: float | None, now: float) -> int:
-    """The younger goes first; ages are compared by their order of magnitude, and by uid when that is equal."""
+def _by_age(
+    one: Object, other: Object, moment: float | None, other_moment: float | None, now: float | None
+) -> int:
+    """The younger goes first; with `now` ages are compared by their order of magnitude, then by uid."""
     if moment is None or other_moment is None:
         return -1 if moment is None else 1
+    if now is None:
+        return -1 if moment > other_moment else 1
     difference = _magnitude(now - moment) - _magnitude(now - other_moment)
     if difference:
         return difference

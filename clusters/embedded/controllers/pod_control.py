@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from clusters.client import ClientError
 from clusters.embedded.components.client import ApiClient, Object
@@ -13,6 +13,7 @@ from clusters.embedded.components.events import EventRecorder
 from clusters.embedded.controllers.pods import controller_ref, namespace_terminating
 
 _NAME_LIMIT: Final = 253
+Item = TypeVar("Item")
 
 
 def pod_from_template(template: Mapping[str, Any], owner: Mapping[str, Any]) -> Object:
@@ -71,7 +72,7 @@ async def slow_start(count: int, create: Callable[[int], Awaitable[None]]) -> tu
     """
     successes, start, size = 0, 0, min(count, 1)
     while size > 0:
-        calls = [_outcome(create(index)) for index in range(start, start + size)]
+        calls = [_outcome(create, index) for index in range(start, start + size)]
         errors = [error for error in await asyncio.gather(*calls) if error is not None]
         successes += size - len(errors)
         if errors:
@@ -81,15 +82,15 @@ async def slow_start(count: int, create: Callable[[int], Awaitable[None]]) -> tu
     return successes, None
 
 
-async def together(calls: Iterable[Awaitable[None]]) -> ClientError | None:
-    """Await all at once; the first error in their order."""
-    errors = [error for error in await asyncio.gather(*map(_outcome, calls)) if error is not None]
-    return errors[0] if errors else None
+async def together(function: Callable[[Item], Awaitable[None]], items: Iterable[Item]) -> ClientError | None:
+    """Call `function` for all items at once; the first error in their order."""
+    errors = await asyncio.gather(*(_outcome(function, item) for item in items))
+    return next((error for error in errors if error is not None), None)
 
 
-async def _outcome(call: Awaitable[None]) -> ClientError | None:
+async def _outcome(function: Callable[[Item], Awaitable[None]], item: Item) -> ClientError | None:
     try:
-        await call
+        await function(item)
     except ClientError as error:
         return error
     return None

@@ -194,7 +194,7 @@ class ReplicaSetController(Controller):
                 if error.code != 404:
                     raise
 
-        return await together(delete(pod) for pod in chosen)
+        return await together(delete, chosen)
 
     def _related_pods(self, found: Object) -> list[Object]:
         """The Pods of all ReplicaSets of the same owner, such as those of one Deployment."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from clusters.embedded.components.component import Component
 from clusters.embedded.controllers.deployment import DeploymentController
+from clusters.embedded.controllers.job import JobController, TtlAfterFinishedController
 from clusters.embedded.controllers.replicaset import ReplicaSetController
 
 
@@ -21,6 +22,8 @@ class Workload:
 
 WORKLOADS: Final[Mapping[str, Workload]] = {
     "deployment-controller": Workload(DeploymentController, "deployment-controller"),
+    "job-controller": Workload(JobController, "job-controller"),
     "replicaset-controller": Workload(ReplicaSetController, "replicaset-controller"),
+    "ttl-after-finished-controller": Workload(TtlAfterFinishedController, "ttl-after-finished-controller"),
 }
 """Name of the controller in kube-controller-manager to what runs it."""
