@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -40,13 +41,22 @@ class EventLog:
 
     def __init__(self) -> None:
         self._events: list[PluginEvent] = []
+        self._listeners: list[Callable[[PluginEvent], None]] = []
         self._changed = threading.Condition()
 
     def add(self, event: PluginEvent) -> None:
         """Append and wake whoever waits for a change."""
         with self._changed:
             self._events.append(event)
+            listeners = list(self._listeners)
             self._changed.notify_all()
+        for listener in listeners:
+            listener(event)
+
+    def subscribe(self, listener: Callable[[PluginEvent], None]) -> None:
+        """Have each further event told at once, in the thread where it happens."""
+        with self._changed:
+            self._listeners.append(listener)
 
     @property
     def count(self) -> int:

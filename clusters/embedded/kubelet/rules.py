@@ -149,6 +149,11 @@ _CONNECT_FAILURE = re.compile(
 )
 
 
+def code_text(code: grpc.StatusCode) -> str:
+    """Return a code as gRPC for Go writes it."""
+    return _CODES[code]
+
+
 def rpc_text(code: grpc.StatusCode, details: str, endpoint: str) -> str:
     """Return a failed call as a Go client words it: "rpc error: code = Internal desc = boom"."""
     failure = _CONNECT_FAILURE.search(details)

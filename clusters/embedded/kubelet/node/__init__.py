@@ -1,0 +1,1 @@
+"""The Node object of a kubelet, and its lease."""

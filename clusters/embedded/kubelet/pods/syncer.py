@@ -1,0 +1,143 @@
+"""The three things that are done to a Pod in its life: run it, stop it, clean up after it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+
+from clusters.clock import Clock
+from clusters.containers.model import ContainerState
+from clusters.embedded.kubelet.dra.manager import ClaimManager
+from clusters.embedded.kubelet.pods import objects
+from clusters.embedded.kubelet.pods.container_start import NodeFacts, Record
+from clusters.embedded.kubelet.pods.container_status import StartProblem
+from clusters.embedded.kubelet.pods.container_sync import ContainerSync
+from clusters.embedded.kubelet.pods.objects import TERMINAL, Object
+from clusters.embedded.kubelet.pods.pod_status import StatusInput, generate_status
+from clusters.embedded.kubelet.pods.restarts import Backoff
+from clusters.embedded.kubelet.pods.runtime_state import PodRuntime, runtime_of_pod
+from clusters.embedded.kubelet.pods.status_manager import StatusManager
+from clusters.embedded.kubelet.pods.sync_result import SyncError, SyncResult
+from clusters.embedded.kubelet.pods.volumes import PodVolumes, VolumeError
+from clusters.embedded.runtime.runtime import Runtime
+
+_VOLUME_BACKOFF = 0.5
+_MAX_VOLUME_BACKOFF = 122.0
+_ORPHAN_GRACE = 1.0
+
+
+class PodSyncer:
+    """Looks at Pods one at a time each; errors are SyncError."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        clock: Clock,
+        record: Record,
+        *,
+        containers: Callable[[Callable[[Object, PodRuntime], None]], ContainerSync],
+        volumes: PodVolumes,
+        claims: ClaimManager,
+        statuses: StatusManager,
+        node: NodeFacts,
+    ) -> None:
+        """`containers` makes the part that handles containers, given what is to be told about new sandboxes."""
+        self._runtime, self._clock, self._record = runtime, clock, record
+        self._volumes, self._claims, self._statuses, self._node = volumes, claims, statuses, node
+        self._containers = containers(self._sandbox_ready)
+        self._problems: dict[str, dict[str, StartProblem]] = {}
+        self._volume_backoff = Backoff(_MAX_VOLUME_BACKOFF, _VOLUME_BACKOFF)
+
+    def _generate(
+        self, pod: Object, state: PodRuntime, *, terminal: bool, ips: tuple[str, ...] | None = None
+    ) -> Object:
+        uid = objects.uid(pod)
+        source = StatusInput(
+            pod=pod,
+            runtime=state,
+            old=self._statuses.get(uid) or objects.status(pod),
+            problems=self._problems.get(uid, {}),
+            host_ip=self._node.host_ip,
+            ips=ips,
+            node_allocatable=self._node.node_allocatable,
+        )
+        return generate_status(source, terminal=terminal)
+
+    def _sandbox_ready(self, pod: Object, state: PodRuntime) -> None:
+        """A new sandbox is reported before images are pulled."""
+        self._statuses.set(pod, self._generate(pod, state, terminal=False))
+
+    async def sync(self, pod: Object) -> bool:
+        """Have the Pod run; True when it has come to its end by itself."""
+        uid = objects.uid(pod)
+        state = await runtime_of_pod(self._runtime, uid)
+        status = self._generate(pod, state, terminal=False)
+        self._statuses.set(pod, status)
+        if status["phase"] in TERMINAL:
+            return True
+        try:
+            await self._volumes.set_up(pod, state.ips)
+        except VolumeError as error:
+            self._record(pod, "Warning", "FailedMount", str(error))
+            now = self._clock.now()
+            self._volume_backoff.next(uid, now, now)
+            raise SyncError(str(error), now + self._volume_backoff.delay(uid)) from error
+        self._volume_backoff.forget(uid)
+        result = await self._containers.sync(pod, state)
+        self._remember(uid, result)
+        result.raise_for_errors()
+        return False
+
+    def _remember(self, uid: str, result: SyncResult) -> None:
+        problems = self._problems.setdefault(uid, {})
+        for name in result.started:
+            problems.pop(name, None)
+        for name, error in result.failed.items():
+            problems[name] = StartProblem(error.reason, error.message)
+
+    async def sync_terminating(self, pod: Object, grace: float) -> None:
+        """Stop the Pod: containers, sandboxes, then its claims; afterwards nothing of it runs."""
+        uid = objects.uid(pod)
+        state = await runtime_of_pod(self._runtime, uid)
+        self._statuses.set(pod, self._generate(pod, state, terminal=False))
+        errors = await self._containers.kill_pod(pod, state, grace)
+        if errors:
+            text = ", ".join(errors)
+            self._record(pod, "Warning", "FailedKillPod", f"error killing pod: {text}")
+            raise SyncError(f"error killing terminating pod: {text}")
+        stopped = await runtime_of_pod(self._runtime, uid)
+        running = [found.id for found in stopped.containers if found.state is ContainerState.RUNNING]
+        if running:
+            raise SyncError(
+                f"detected running containers after a successful KillPod, CRI violation: {running}"
+            )
+        # After the containers and before the status: whoever frees devices by the status must find them unused.
+        await self._claims.unprepare(pod)
+        self._statuses.set(pod, self._generate(pod, stopped, terminal=True, ips=state.ips))
+
+    async def sync_terminated(self, pod: Object) -> None:
+        """Clean up after a Pod that has stopped; its containers stay until the object is gone."""
+        uid = objects.uid(pod)
+        state = await runtime_of_pod(self._runtime, uid)
+        known = tuple(entry["ip"] for entry in (self._statuses.get(uid) or {}).get("podIPs") or [])
+        self._statuses.set(pod, self._generate(pod, state, terminal=True, ips=known or state.ips))
+        await self._volumes.tear_down(uid)
+        self._statuses.terminate(pod)
+
+    async def stop_unknown(self, state: PodRuntime) -> None:
+        """Stop a Pod that only the runtime knows."""
+        errors = await self._containers.kill_pod(None, state, _ORPHAN_GRACE)
+        if errors:
+            raise SyncError(", ".join(errors))
+
+    async def remove(self, uid: str, log: logging.Logger) -> None:
+        """Forget a Pod whose object is gone: sandboxes, containers with their logs, files."""
+        self._problems.pop(uid, None)
+        self._volume_backoff.forget(uid)
+        state = await runtime_of_pod(self._runtime, uid)
+        for sandbox in state.sandboxes:
+            log.debug("removing sandbox %s of pod %s", sandbox.id, uid)
+            await self._runtime.remove_pod_sandbox(sandbox.id)
+        with contextlib.suppress(OSError):
+            await self._volumes.tear_down(uid)

@@ -1,0 +1,238 @@
+"""Volumes of a Pod as folders of the node, and the mounts of its containers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from clusters.client import ClientError
+from clusters.containers.model import Mount
+from clusters.embedded.kubelet.config import KubeletPaths
+from clusters.embedded.kubelet.pods import objects
+from clusters.embedded.kubelet.pods.downward import DownwardError, field_value, resource_value
+from clusters.embedded.kubelet.pods.environment import Fetch
+from clusters.embedded.kubelet.pods.expansion import expand
+from clusters.embedded.kubelet.pods.objects import Object
+from node_api.files import write_atomic
+
+_MODE: Final = 0o644
+_HOST_CHECKS: Final = {
+    "Directory": (Path.is_dir, "is not a directory"),
+    "File": (Path.is_file, "is not a file"),
+    "Socket": (Path.is_socket, "is not a socket"),
+    "CharDevice": (Path.is_char_device, "is not a character device"),
+    "BlockDevice": (Path.is_block_device, "is not a block device"),
+}
+FetchToken = Callable[[Object, Object], Awaitable[str]]
+"""Gives a service account token for a Pod and a serviceAccountToken projection."""
+
+
+class VolumeError(Exception):
+    """A volume that cannot be set up; the text is that of the kubelet's event."""
+
+
+@dataclass(frozen=True)
+class File:
+    """Content of one file of a volume, and its permissions."""
+
+    data: bytes
+    mode: int = _MODE
+
+
+class PodVolumes:
+    """Sets up the volumes of Pods below the node's folder."""
+
+    def __init__(
+        self,
+        paths: KubeletPaths,
+        *,
+        fetch: Fetch,
+        fetch_token: FetchToken,
+        host_ip: str,
+        allocatable: Mapping[str, str],
+    ) -> None:
+        self._paths = paths
+        self._fetch, self._fetch_token = fetch, fetch_token
+        self._host_ip, self._allocatable = host_ip, allocatable
+
+    def folder(self, uid: str) -> Path:
+        """All files of a Pod."""
+        return self._paths.pods / uid
+
+    async def set_up(self, pod: Object, ips: tuple[str, ...]) -> None:
+        """Make all volumes and write what they hold. Raises VolumeError for the first that cannot be."""
+        for volume in pod["spec"].get("volumes") or []:
+            try:
+                await self._set_up(pod, volume, ips)
+            except (ClientError, DownwardError, OSError, _MissingError) as error:
+                text = error.message if isinstance(error, ClientError) else str(error)
+                raise VolumeError(
+                    f'MountVolume.SetUp failed for volume "{volume["name"]}" : {text}'
+                ) from error
+
+    async def _set_up(self, pod: Object, volume: Object, ips: tuple[str, ...]) -> None:
+        if "hostPath" in volume:
+            self._check_host_path(volume["hostPath"])
+            return
+        folder = self._path(pod, volume)
+        folder.mkdir(parents=True, exist_ok=True)
+        default = _default_mode(volume)
+        files: dict[str, File] = {}
+        if "configMap" in volume:
+            files = await self._config_map(pod, volume["configMap"], volume["configMap"].get("name"), default)
+        elif "secret" in volume:
+            files = await self._secret(pod, volume["secret"], volume["secret"].get("secretName"), default)
+        elif "downwardAPI" in volume:
+            files = self._downward(pod, volume["downwardAPI"], ips, default)
+        elif "projected" in volume:
+            for source in volume["projected"].get("sources") or []:
+                files |= await self._projected(pod, source, ips, default)
+        else:
+            return
+        _write(folder, files)
+
+    def _check_host_path(self, source: Object) -> None:
+        path, kind = self._host(source["path"]), source.get("type") or ""
+        if kind == "DirectoryOrCreate":
+            path.mkdir(parents=True, exist_ok=True)
+        elif kind == "FileOrCreate":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(exist_ok=True)
+        elif kind in _HOST_CHECKS:
+            check, text = _HOST_CHECKS[kind]
+            if not check(path):
+                raise _MissingError(f"hostPath type check failed: {source['path']} {text}")
+
+    def _host(self, path: str) -> Path:
+        return self._paths.host / os.path.normpath(path).lstrip("/")
+
+    def _path(self, pod: Object, volume: Object) -> Path:
+        kind = next((key for key in volume if key not in ("name",)), "emptyDir")
+        plugin = {"emptyDir": "empty-dir", "configMap": "configmap", "downwardAPI": "downward-api"}
+        folder = self.folder(objects.uid(pod)) / "volumes" / f"kubernetes.io~{plugin.get(kind, kind)}"
+        return folder / str(volume["name"])
+
+    async def _config_map(
+        self, pod: Object, source: Object, name: str | None, default: int
+    ) -> dict[str, File]:
+        found = await self._object(pod, "configmaps", name or "", optional=bool(source.get("optional")))
+        content = {key: value.encode() for key, value in (found.get("data") or {}).items()}
+        content |= {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
+        return _chosen(content, source, default, "configmap references non-existent config key: {}")
+
+    async def _secret(self, pod: Object, source: Object, name: str | None, default: int) -> dict[str, File]:
+        found = await self._object(pod, "secrets", name or "", optional=bool(source.get("optional")))
+        content = {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+        return _chosen(content, source, default, "references non-existent secret key: {}")
+
+    async def _object(self, pod: Object, resource: str, name: str, *, optional: bool) -> Object:
+        try:
+            return await self._fetch(resource, objects.namespace(pod), name)
+        except ClientError as error:
+            if error.code == 404 and optional:
+                return {}
+            if error.code == 404:
+                raise _MissingError(f'{resource.removesuffix("s")} "{name}" not found') from None
+            raise
+
+    def _downward(self, pod: Object, source: Object, ips: tuple[str, ...], default: int) -> dict[str, File]:
+        files = {}
+        for item in source.get("items") or []:
+            if field := item.get("fieldRef"):
+                text = field_value(pod, field["fieldPath"], self._host_ip, ips)
+            else:
+                text = resource_value(pod, {}, item["resourceFieldRef"], self._allocatable)
+            files[item["path"]] = File(text.encode(), item.get("mode") or default)
+        return files
+
+    async def _projected(
+        self, pod: Object, source: Object, ips: tuple[str, ...], default: int
+    ) -> dict[str, File]:
+        if part := source.get("configMap"):
+            return await self._config_map(pod, part, part.get("name"), default)
+        if part := source.get("secret"):
+            return await self._secret(pod, part, part.get("name"), default)
+        if part := source.get("downwardAPI"):
+            return self._downward(pod, part, ips, default)
+        if part := source.get("serviceAccountToken"):
+            token = await self._fetch_token(pod, part)
+            return {part["path"]: File(token.encode(), default)}
+        raise _MissingError(f"unsupported projection: {', '.join(source)}")
+
+    def mounts(self, pod: Object, container: Object, variables: Mapping[str, str]) -> tuple[Mount, ...]:
+        """The mounts of a container, subPath and subPathExpr applied."""
+        volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
+        mounts = []
+        for mount in container.get("volumeMounts") or []:
+            volume = volumes[mount["name"]]
+            host = "hostPath" in volume
+            path = self._host(volume["hostPath"]["path"]) if host else self._path(pod, volume)
+            sub_path = mount.get("subPath") or expand(mount.get("subPathExpr") or "", variables)
+            if sub_path:
+                path = path / sub_path
+            if not path.exists():
+                path.mkdir(parents=True)
+            mounts.append(Mount(mount["mountPath"], str(path), bool(mount.get("readOnly"))))
+        mounts += self._own_files(pod, container)
+        return tuple(mounts)
+
+    def _own_files(self, pod: Object, container: Object) -> list[Mount]:
+        """The file of the termination message."""
+        message = container.get("terminationMessagePath")
+        if not message:
+            return []
+        folder = self.folder(objects.uid(pod)) / "containers" / container["name"]
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "termination-log"
+        file.write_bytes(b"")
+        return [Mount(message, str(file))]
+
+    async def tear_down(self, uid: str) -> None:
+        """Remove all files of a Pod."""
+        await asyncio.to_thread(shutil.rmtree, self.folder(uid), ignore_errors=True)
+
+
+class _MissingError(Exception):
+    """Something that a volume refers to is not there."""
+
+
+def _default_mode(volume: Object) -> int:
+    for kind in ("configMap", "secret", "downwardAPI", "projected"):
+        if kind in volume:
+            mode = volume[kind].get("defaultMode")
+            return _MODE if mode is None else int(mode)
+    return _MODE
+
+
+def _chosen(content: Mapping[str, bytes], source: Object, default: int, missing: str) -> dict[str, File]:
+    if not source.get("items"):
+        return {key: File(data, default) for key, data in content.items()}
+    files = {}
+    for item in source["items"]:
+        if item["key"] not in content:
+            if source.get("optional"):
+                continue
+            raise _MissingError(missing.format(item["key"]))
+        mode = item.get("mode")
+        files[item["path"]] = File(content[item["key"]], default if mode is None else mode)
+    return files
+
+
+def _write(folder: Path, files: Mapping[str, File]) -> None:
+    """Bring the files of a volume in line; unchanged ones are not touched."""
+    for name, file in files.items():
+        path = folder / name
+        if path.is_file() and path.read_bytes() == file.data:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, file.data, mode=file.mode)
+    wanted = {folder / name for name in files}
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in wanted:
+            path.unlink()
