@@ -13,7 +13,7 @@ import click
 import yaml
 
 from clusters.client import Client, ClientError
-from drakit.output import UserError, standard_output, write_out
+from drakit.output import UserError, write_out
 from drakit.state import Folder, StateError, all_folders
 
 
@@ -88,27 +88,30 @@ def _ready(node: dict[str, Any]) -> bool:
     return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
 
 
-def _print(states: list[dict[str, Any]]) -> None:
-    from rich.table import Table
+_COLUMNS = ("NAME", "STATE", "VERSION", "NODES", "PODS", "CLAIMS", "DEVICES", "KUBECONFIG")
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("NAME", "STATE", "VERSION", "NODES", "PODS", "CLAIMS", "DEVICES", "KUBECONFIG"):
-        table.add_column(column, overflow="fold", no_wrap=column != "KUBECONFIG")
-    for state in states:
-        if "pods" in state:
-            table.add_row(
-                state["name"],
-                state["state"],
-                state["version"],
-                f"{state['nodesReady']}/{len(state['nodes'])}",
-                f"{state['podsRunning']}/{state['pods']}",
-                str(state["claims"]),
-                f"{state['devicesAllocated']}/{state['devices']}",
-                state["kubeconfig"],
-            )
-        else:
-            table.add_row(
-                state["name"], state["state"], *("-",) * 5, state.get("remedy") or state.get("problem")
-            )
-    with standard_output() as console:
-        console.print(table)
+
+def _print(states: list[dict[str, Any]]) -> None:
+    rows = [_COLUMNS, *map(_row, states)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    for row in rows:
+        # Lines are not folded: paths are there to be copied.
+        write_out(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
+        )
+
+
+def _row(state: dict[str, Any]) -> tuple[str, ...]:
+    if "pods" not in state:
+        remark = state.get("remedy") or state.get("problem") or ""
+        return (state["name"], state["state"], *("-",) * 5, remark)
+    return (
+        state["name"],
+        state["state"],
+        state["version"],
+        f"{state['nodesReady']}/{len(state['nodes'])}",
+        f"{state['podsRunning']}/{state['pods']}",
+        str(state["claims"]),
+        f"{state['devicesAllocated']}/{state['devices']}",
+        state["kubeconfig"],
+    )

@@ -147,8 +147,8 @@ class EmbeddedCluster:
             "kubelet": dict(self.spec.kubelet),
             "api_token": self._kubelet_token,
         }
-        for node_spec in self.spec.nodes:
-            self._whole.append(self._make(EmbeddedWholeNode, node_spec, **parts))
+        for number, node_spec in enumerate(self.spec.nodes):
+            self._whole.append(self._make(EmbeddedWholeNode, node_spec, number=number, **parts))
 
     def __enter__(self) -> EmbeddedCluster:
         return self

@@ -30,17 +30,20 @@ class EmbeddedWholeNode(EmbeddedNode):
         *,
         client: Client,
         hosting: Hosting,
+        number: int,
         kubelet: Mapping[str, str],
         api_token: str,
         **parts: Any,
     ) -> None:
-        """`kubelet` holds fields of a KubeletConfiguration; `parts` are those of EmbeddedNode."""
+        """`number` counts the nodes, `kubelet` holds fields of a KubeletConfiguration, `parts` are those of EmbeddedNode."""
         super().__init__(name, spec, root, client=client, **parts)
         config = _config(spec, kubelet, api_token)
         self._hosting = hosting
 
         async def make_runtime() -> Runtime:
-            return Runtime([self.paths.cdi], root / "containers", hosting.clock)
+            # One /24 of 10.244.0.0/14 for each node, as a controller manager would hand them out.
+            pod_cidr = f"10.{244 + number // 256}.{number % 256}.0/24"
+            return Runtime([self.paths.cdi], root / "containers", hosting.clock, pod_cidr)
 
         def plugins() -> PluginManager:
             return PluginManager(name, self.paths.kubelet_registry)
