@@ -86,11 +86,11 @@ def _keep(
     note(f"API server at {cluster.url}")
     cluster.write_kubeconfig(folder.kubeconfig)
     drivers = _Drivers(cluster, subject) if subject else None
-    if drivers is not None:
-        drivers.start()
+    # A kubelet that starts removes the slices of its node: drivers come afterwards.
     cluster.wait_ready()
     note(f"{len(cluster.nodes)} nodes Ready")
     if drivers is not None:
+        drivers.start()
         classes = device_classes.ensure(cluster.client(), drivers.subject)
         folder.example.write_text(example.manifest(classes[0]), encoding="utf-8")
         note(f"{drivers.wait_published(stopping)} devices of {drivers.subject.name}")

@@ -35,7 +35,7 @@ class EmbeddedWholeNode(EmbeddedNode):
         api_token: str,
         **parts: Any,
     ) -> None:
-        """`number` counts the nodes, `kubelet` holds fields of a KubeletConfiguration, `parts` are those of EmbeddedNode."""
+        """`number` counts nodes, `kubelet` holds fields of a KubeletConfiguration, the rest is EmbeddedNode's."""
         super().__init__(name, spec, root, client=client, **parts)
         config = _config(spec, kubelet, api_token)
         self._hosting = hosting
