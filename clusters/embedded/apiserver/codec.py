@@ -9,6 +9,7 @@ import yaml
 
 from clusters.api_status import bad_request
 from clusters.embedded.apiserver import negotiation
+from clusters.embedded.apiserver.changes import Change
 from clusters.embedded.apiserver.storage import Object
 from dra_api import decode, wire
 from dra_api.schema import GVK
@@ -19,6 +20,15 @@ def dump_json(value: Any, *, pretty: bool = False) -> bytes:
     if pretty:
         return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def encode_changed(change: Change, obj: Object, api_version: str) -> bytes:
+    """The JSON of an object of a change in one version, as encode gives it; made once for all who show it."""
+    key = ("json", api_version, obj is change.object)
+    data = change.encoded.get(key)
+    if data is None:
+        data = change.encoded[key] = dump_json(obj)
+    return data
 
 
 def encode(value: Object, media_type: str, *, pretty: bool = False) -> bytes:

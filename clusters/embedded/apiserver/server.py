@@ -283,7 +283,12 @@ class ApiServer:
             include = call.query.get("includeObject", "")
             transformer = Transformer(reply.served, form, include, self._api.now)
             body = transformer.list_object(body) if reply.kind == "list" else transformer.object(body)
-        data = codec.encode(body, form.media_type, pretty=self._pretty(call.http))
+        pretty, last = self._pretty(call.http), self.store.last
+        if last is not None and last.object is body and form.media_type == negotiation.JSON and not pretty:
+            # What was just written goes out to watchers too.
+            data = codec.encode_changed(last, body, body["apiVersion"])
+        else:
+            data = codec.encode(body, form.media_type, pretty=pretty)
         result = {**headers, "Content-Type": form.media_type, **warning_headers(call.warnings)}
         if len(data) > _COMPRESS_FROM and "gzip" in call.headers.get("Accept-Encoding", ""):
             data = gzip.compress(data, compresslevel=1)

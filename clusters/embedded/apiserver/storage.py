@@ -146,6 +146,8 @@ class Store:
         self._tables: dict[ResourceKey, _Table] = {}
         # A revision of 0 means "any" and clients take 1 for an empty etcd, so the first write gets 2.
         self.revision = 1
+        self.last: Change | None = None
+        """The latest write."""
         self._advanced: set[asyncio.Event] = set()
 
     def _table(self, key: ResourceKey) -> _Table:
@@ -232,6 +234,7 @@ class Store:
         if kind != "MODIFIED":
             table.order = None
         change = Change(self.revision, kind, place[0], place[1], stored, previous)
+        self.last = change
         table.history.append(change)
         table.changed = self.revision
         while len(table.history) > self._history:

@@ -68,7 +68,12 @@ def _track(call: Call, served: Served, live: Object | None, new: Object, options
         reset=reset_fields(served.resource.group, served.resource.plural, subresource, has_status=has_status),
         convert=_converter(served),
     )
-    restore(new["metadata"], view["metadata"], "managedFields")
+    # Not copied: entries that stay are recognised by their identity.
+    entries = view["metadata"].get("managedFields")
+    if entries is None:
+        new["metadata"].pop("managedFields", None)
+    else:
+        new["metadata"]["managedFields"] = entries
     return new
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeAlias
 
-
 _Objects: TypeAlias = list[dict[str, Any]]
 
 

@@ -17,7 +17,7 @@ from clusters.embedded.apiserver import negotiation
 from clusters.embedded.apiserver import options as request_options
 from clusters.embedded.apiserver.call import Call
 from clusters.embedded.apiserver.changes import Notice, Watcher
-from clusters.embedded.apiserver.codec import dump_json
+from clusters.embedded.apiserver.codec import dump_json, encode_changed
 from clusters.embedded.apiserver.handlers.read import indexed_term, predicate
 from clusters.embedded.apiserver.negotiation import Negotiated
 from clusters.embedded.apiserver.options import ListOptions
@@ -90,8 +90,17 @@ class _Stream:
         key = (notice.type, notice.object is notice.change.object, *self._cache_key)
         data = notice.change.encoded.get(key)
         if data is None:
-            data = notice.change.encoded[key] = self.event(notice.type, notice.object)
+            data = notice.change.encoded[key] = self._encode(notice)
         return data
+
+    def _encode(self, notice: Notice) -> bytes:
+        if self._form.media_type != negotiation.JSON or self._form.transform:
+            return self.event(notice.type, notice.object)
+        obj = from_storage(notice.object, self._served)
+        if obj is not notice.object:
+            return self.event(notice.type, notice.object)
+        line = encode_changed(notice.change, obj, self._served.api_version)
+        return b'{"type":"%b","object":%b}\n' % (notice.type.encode(), line[:-1])
 
     def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}

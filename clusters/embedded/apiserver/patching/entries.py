@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from clusters.embedded.apiserver.patching.fields import FieldsError, FieldSet
+from clusters.embedded.apiserver.patching.identity_cache import IdentityCache
 
 
 class Identity(NamedTuple):
@@ -62,6 +63,24 @@ class EntryError(ValueError):
     """A managedFields list that cannot be read."""
 
 
+# Most entries of an object stay as they are from one write to the next.
+_SETS: Final = IdentityCache[FieldSet](4096)
+_DOCUMENTS: Final = IdentityCache[dict[str, Any]](4096)
+
+
+def _read_owned(document: Any) -> FieldSet:
+    known = _SETS.get(document)
+    return _SETS.put(document, FieldSet.from_json(document)) if known is None else known
+
+
+def _write_owned(owned: FieldSet) -> dict[str, Any]:
+    document = _DOCUMENTS.get(owned)
+    if document is None:
+        document = _DOCUMENTS.put(owned, owned.to_json())
+        _SETS.put(document, owned)
+    return document
+
+
 def read(document: Any) -> Managed:
     """The entries of a managedFields list. Raises EntryError."""
     managed: Managed = {}
@@ -83,7 +102,7 @@ def read(document: Any) -> Managed:
             entry.get("subresource") or "",
         )
         try:
-            owned = FieldSet.from_json(entry.get("fieldsV1"))
+            owned = _read_owned(entry.get("fieldsV1"))
         except FieldsError as error:
             raise EntryError(f"error decoding set: {error}") from error
         managed[identity] = Entry(owned, api_version, entry.get("time"))
@@ -114,7 +133,7 @@ def _document(identity: Identity, entry: Entry) -> dict[str, Any]:
     if entry.time is not None:
         document["time"] = entry.time
     document["fieldsType"] = "FieldsV1"
-    document["fieldsV1"] = entry.owned.to_json()
+    document["fieldsV1"] = _write_owned(entry.owned)
     if identity.subresource:
         document["subresource"] = identity.subresource
     return document

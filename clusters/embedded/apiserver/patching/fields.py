@@ -124,7 +124,7 @@ def path_text(path: Path) -> str:
 class FieldSet:
     """A set of paths, as a tree: `members` end here, `children` go on.
 
-    The operations return new sets; only `insert` changes one.
+    The operations return new sets or one of theirs that says the same; only `insert` changes one.
     """
 
     __slots__ = ("children", "members")
@@ -192,6 +192,8 @@ class FieldSet:
 
     def union(self, other: FieldSet) -> FieldSet:
         """Paths in either."""
+        if not other.members and not other.children:
+            return self
         children = dict(self.children)
         for element, child in other.children.items():
             mine = children.get(element)
@@ -209,6 +211,8 @@ class FieldSet:
 
     def difference(self, other: FieldSet) -> FieldSet:
         """Paths of this set that are not in the other; a parent in the other leaves its children here."""
+        if not other.members and not other.children:
+            return self
         children = {}
         for element, child in self.children.items():
             theirs = other.children.get(element)
@@ -219,6 +223,8 @@ class FieldSet:
 
     def without(self, other: FieldSet) -> FieldSet:
         """Like `difference`, but a member of the other takes everything below it away too."""
+        if not other.members and not other.children:
+            return self
         children = {}
         for element, child in self.children.items():
             if element in other.members:

@@ -67,7 +67,9 @@ def update_fields(
     writer = Identity(manager or "unknown", "Update", gvk.api_version, subresource)
     rules = Ownership(gvk, convert or no_conversion, reset)
     try:
-        managed = _update(rules, _typed(before, gvk), _typed(bare, gvk), managed, writer, _text(now))
+        managed = _update(
+            rules, _typed(before, gvk, stored=True), _typed(bare, gvk), managed, writer, _text(now)
+        )
     except (TypedError, LookupError):
         stored = _metadata(before).get("managedFields")
         return _with_field(bare, "managedFields", stored) if stored else bare
@@ -100,7 +102,7 @@ def apply(
     except EntryError as error:
         raise failed(f"failed to decode managed fields: {error}") from error
     rules = Ownership(gvk, convert or no_conversion, reset)
-    typed_live = _typed(before, gvk)
+    typed_live = _typed(before, gvk, stored=True)
     if not managed:
         text = (
             "failed to create manager for existing fields: failed to convert new object ({}) to smd typed: {}"
@@ -179,11 +181,15 @@ def _with_entries(obj: dict[str, Any], managed: Managed) -> dict[str, Any]:
     return _with_field(obj, "managedFields", write(managed)) if managed else _without_entries(obj)
 
 
-def _typed(obj: dict[str, Any], gvk: GVK) -> dict[str, Any]:
-    """The object as ownership sees it: its JSON without managedFields; for no object what all of the kind have."""
+def _typed(obj: dict[str, Any], gvk: GVK, *, stored: bool = False) -> dict[str, Any]:
+    """The object as ownership sees it: its JSON without managedFields; for no object what all of the kind have.
+
+    A `stored` one holds no empty lists and maps that JSON would leave out.
+    """
     if not obj:
         return _empty(gvk)
-    return as_json({"apiVersion": gvk.api_version, "kind": gvk.kind, **_without_entries(obj)})
+    typed = {"apiVersion": gvk.api_version, "kind": gvk.kind, **_without_entries(obj)}
+    return typed if stored else as_json(typed)
 
 
 @cache
@@ -195,7 +201,8 @@ def _empty(gvk: GVK) -> dict[str, Any]:
 def _starting_entries(live: dict[str, Any], new: dict[str, Any], *, is_subresource: bool) -> Managed:
     """The entries to go on from: those sent, or the stored ones where none or unreadable ones were sent."""
     sent = _metadata(new).get("managedFields")
-    if not is_subresource and sent is not None:
+    stored = _metadata(live).get("managedFields")
+    if not is_subresource and sent is not None and sent != stored:
         if not sent or (len(sent) == 1 and not sent[0]):
             return {}
         try:
@@ -205,7 +212,7 @@ def _starting_entries(live: dict[str, Any], new: dict[str, Any], *, is_subresour
         if managed:
             return managed
     try:
-        return read(_metadata(live).get("managedFields"))
+        return read(stored)
     except EntryError:
         return {}
 
