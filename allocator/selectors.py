@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dra_api.cel.errors import CelRuntimeError, CompileError
+from dra_api.cel import CelRuntimeError, CompileError, DeviceInput
 
 from .errors import AllocationError
 from .model import Device
+
+__all__ = ["CelCache", "DeviceInput", "Program", "SelectorCompiler"]
 
 
 class Program(Protocol):
@@ -22,16 +24,6 @@ class Program(Protocol):
 
 SelectorCompiler = Callable[[str], Program]
 """Compiles an expression or raises CompileError."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceInput:
-    """What an expression sees of a device."""
-
-    driver: str
-    attributes: Mapping[str, Mapping[str, Any]]
-    capacity: Mapping[str, Mapping[str, Any]]
-    allow_multiple_allocations: bool
 
 
 @dataclass(frozen=True, slots=True)
