@@ -126,6 +126,7 @@ def _bound(pod: Object, binding: Object, node: str, now: str) -> Object:
         if extra:
             new["metadata"].setdefault(key, {}).update(extra)
     status = new.setdefault("status", {})
+    status.pop("nominatedNodeName", None)
     conditions = [c for c in status.get("conditions") or [] if c.get("type") != "PodScheduled"]
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     status["conditions"] = [*conditions, scheduled]
