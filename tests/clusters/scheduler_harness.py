@@ -71,14 +71,16 @@ class Bench:
         body = {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
         return dict(self.http.created(f"{DRA}/deviceclasses", body))
 
-    def slice(self, node: str, *devices: Any, name: str = "", pool: str = "", **spec: Any) -> Object:
-        """A slice of a node; devices are names or whole entries."""
+    def slice(
+        self, node: str, *devices: Any, name: str = "", pool: str = "", slices: int = 1, **spec: Any
+    ) -> Object:
+        """A slice of a pool of that many slices; devices are names or whole entries."""
         body = {
             "metadata": {"name": name or f"{node}-{pool or node}"},
             "spec": {
                 "driver": DRIVER,
                 "nodeName": node,
-                "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": 1},
+                "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": slices},
                 "devices": [{"name": entry} if isinstance(entry, str) else entry for entry in devices],
                 **spec,
             },
@@ -147,9 +149,7 @@ class Bench:
 
     def becomes(self, name: str, message: str) -> None:
         """Wait until the pod is refused with this text."""
-        self.until(
-            lambda: self.condition(name).get("message") == message, lambda: str(self.condition(name))
-        )
+        self.until(lambda: self.condition(name).get("message") == message, lambda: str(self.condition(name)))
 
     def events(self, reason: str, name: str) -> list[Object]:
         """Wait for events about a pod."""

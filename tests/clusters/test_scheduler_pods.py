@@ -84,9 +84,9 @@ def test_gated_pods_wait_in_silence() -> None:
 def test_higher_priority_pushes_lower_priority_out() -> None:
     with bench() as b:
         b.node("n1", cpu="2")
-        b.pod("victim", requests={"cpu": "2"}, priority=1, terminationGracePeriodSeconds=0)
+        b.pod("victim", requests={"cpu": "2"}, terminationGracePeriodSeconds=0)
         b.node_of("victim")
-        pod = b.pod("vip", requests={"cpu": "1"}, priority=1000)
+        pod = b.pod("vip", requests={"cpu": "1"}, priorityClassName="system-cluster-critical")
         assert b.node_of("vip") == "n1"
         note = b.events("Preempted", "victim")[0]["note"]
         assert note == f"Preempted by pod {pod['metadata']['uid']} on node n1"
