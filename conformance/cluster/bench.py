@@ -47,14 +47,14 @@ class ClusterBench:
         self,
         cluster: Cluster,
         descriptor: Descriptor,
-        device_class: str,
+        device_class: Callable[[], str],
         nodes: Sequence[WholeNode],
         factor: float,
     ) -> None:
-        """`device_class` holds the devices of the driver under test; waiting times are multiplied by `factor`."""
+        """`device_class` starts the driver under test; waiting times are multiplied by `factor`."""
         self.cluster = cluster
         self.descriptor = descriptor
-        self.device_class = device_class
+        self._device_class = device_class
         self.nodes = tuple(nodes)
         self.client: Client = cluster.client("admin")
         self.serial = next(_SERIAL)
@@ -69,13 +69,18 @@ class ClusterBench:
     # Life cycle
 
     def begin(self, labels: Mapping[str, str] | None = None) -> None:
-        """Make the namespace."""
+        """Make the namespace, and wait until Pods can be made in it."""
         body = {
             "apiVersion": "v1",
             "kind": "Namespace",
             "metadata": {"name": self.namespace, "labels": dict(labels or {})},
         }
         self.client.create("v1", "namespaces", body)
+        # Without its default service account the API server refuses Pods.
+        self.wait_until(
+            lambda: self.client.find("v1", "serviceaccounts", "default", self.namespace),
+            f"namespace {self.namespace} has a default service account",
+        )
 
     def end(self) -> None:
         """Remove what the test made: Pods first, so that drivers of the kit are there for their clean-up."""
@@ -152,6 +157,11 @@ class ClusterBench:
         return f"t{self.serial}-{word}"
 
     # Devices
+
+    @property
+    def device_class(self) -> str:
+        """A class of all devices of the driver under test, which runs on the shared nodes. Raises InputError."""
+        return self._device_class()
 
     def kit_driver(self, node: WholeNode | None = None, *, name: str = "", instance: str = "") -> KitDriver:
         """A running driver of the kit on a node, by default the first, under the name of the test."""
@@ -298,7 +308,8 @@ class ClusterBench:
 
     def stays(self, probe: Callable[[], bool], expected: str, seconds: float = STAYS_SECONDS) -> None:
         """Look at something that must hold all the time. Raises Failed as soon as it does not."""
-        deadline = time.monotonic() + seconds * self._factor
+        # Impatience must not let a late change pass.
+        deadline = time.monotonic() + seconds * max(1.0, self._factor)
         while time.monotonic() < deadline:
             check(probe(), expected, "it changed")
             time.sleep(0.05)

@@ -33,14 +33,14 @@ def cluster_spec(requirement: Requirement) -> ClusterSpec:
 
 
 class ClusterEnvironment:
-    """Benches for tests on one whole cluster.
+    """Benches for tests on one whole cluster. The driver under test is started when the first test asks for it.
 
     A parallel test has the shared nodes; an exclusive one a node of its own, without a driver until it starts one;
     a disruptive one has both, and no other test runs beside it.
     """
 
     def __init__(self, cluster: Cluster, descriptor: Descriptor, *, timeout_factor: float = 1.0) -> None:
-        """Start the driver on the shared nodes. Raises StartError."""
+        """Waiting times are multiplied by `timeout_factor`."""
         self._cluster = cluster
         self._descriptor = descriptor
         self._factor = timeout_factor
@@ -61,20 +61,23 @@ class ClusterEnvironment:
     ) -> None:
         """The cluster ends the drivers with its nodes."""
 
-    def _start(self) -> None:
-        """Start the driver under test on the shared nodes and wait for its slices, once."""
+    def _device_class(self) -> str:
+        """A class of the driver's devices; starts the driver on the shared nodes and waits for its slices, once.
+
+        Raises InputError.
+        """
         with self._lock:
             if self._failure is not None:
-                raise self._failure
+                raise InputError(str(self._failure))
             if self._class:
-                return
+                return self._class
             client = self._cluster.client("admin")
             try:
                 with ThreadPoolExecutor(_START_THREADS) as pool:
                     list(pool.map(lambda node: node.run_driver(self._descriptor), self._shared))
             except StartError as error:
                 self._failure = error
-                raise
+                raise InputError(str(error)) from None
             names = {node.name for node in self._shared}
             query = {"fieldSelector": f"spec.driver={self._descriptor.name}"}
 
@@ -84,24 +87,21 @@ class ClusterEnvironment:
 
             poll(
                 published,
-                self._descriptor.ready_seconds * self._factor,
+                self._descriptor.ready_seconds * max(1.0, self._factor),
                 f"{self._descriptor.name} publishes slices for {', '.join(sorted(names))}",
             )
             self._class = device_classes.ensure(client, self._descriptor)[0]
+            return self._class
 
     @contextlib.contextmanager
     def bench(self, requirement: Requirement) -> Iterator[ClusterBench]:
         """A bench for one test."""
-        try:
-            self._start()
-        except StartError as error:
-            raise InputError(str(error), fatal=False) from None
         node: WholeNode | None = None
         nodes = list(self._shared)
         if requirement.isolation is not Isolation.PARALLEL:
             node = self._lent.get()
             nodes = [node] if requirement.isolation is Isolation.EXCLUSIVE else [node, *nodes]
-        bench = ClusterBench(self._cluster, self._descriptor, self._class, nodes, self._factor)
+        bench = ClusterBench(self._cluster, self._descriptor, self._device_class, nodes, self._factor)
         try:
             bench.begin()
             yield bench

@@ -1,9 +1,14 @@
-"""The list of mutants: name, fault, and how the reference driver is changed. Requirements name their mutants."""
+"""The list of mutants: name, fault, and what is changed. Requirements name their mutants.
+
+Mutants of the reference driver are in the modules beside this one, mutants of the embedded cluster's components in
+the folder `components`: each kind runs in a process that loads only its own.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +21,8 @@ from conformance import catalogue
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "driver" / "reference.yaml"
 RUN = Path(__file__).with_name("run.py")
+CLUSTER = Path(__file__).with_name("cluster.py")
+DRIVER_MUTANTS, COMPONENT_MUTANTS = "tests.mutants", "tests.mutants.components"
 
 Change = Callable[[], None]
 DescriptorChange = Callable[[dict[str, Any]], None]
@@ -23,12 +30,17 @@ DescriptorChange = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One broken driver. `apply` changes the driver's code in its process, `describe` its descriptor."""
+    """One broken driver or cluster component.
+
+    `apply` changes the driver's code in its process, `describe` its descriptor; `change_cluster` changes the code of
+    the embedded cluster in the process that judges.
+    """
 
     name: str
     fault: str
     apply: Change | None = None
     describe: DescriptorChange | None = None
+    change_cluster: Change | None = None
 
     @property
     def breaks(self) -> tuple[str, ...]:
@@ -36,8 +48,14 @@ class Mutant:
         everything = catalogue.requirements().values()
         return tuple(requirement.id for requirement in everything if self.name in requirement.mutants)
 
+    def command(self, folder: Path) -> list[str]:
+        """The arguments that start `drakit conformance` on this mutant; its files go into the folder."""
+        if self.change_cluster is not None:
+            return [sys.executable, str(CLUSTER), self.name, "conformance", str(REFERENCE)]
+        return [sys.executable, "-m", "drakit", "conformance", str(self.write_descriptor(folder))]
+
     def write_descriptor(self, folder: Path) -> Path:
-        """A descriptor that starts this mutant."""
+        """A descriptor that starts this mutant of the driver."""
         document = yaml.safe_load(REFERENCE.read_text())
         command = document["start"]["command"]
         at = command.index("-m")
@@ -79,10 +97,21 @@ def descriptor_mutant(name: str) -> Callable[[DescriptorChange], DescriptorChang
     return declare
 
 
-def mutants() -> Mapping[str, Mutant]:
-    """Every mutant by name."""
-    package = importlib.import_module("tests.mutants")
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.name.startswith("break_"):
-            importlib.import_module(f"tests.mutants.{module.name}")
+def component_mutant(name: str) -> Callable[[Change], Change]:
+    """Declare a function that breaks a component of the embedded cluster; its docstring says how."""
+
+    def declare(change: Change) -> Change:
+        _add(Mutant(name, (change.__doc__ or "").strip(), change_cluster=change))
+        return change
+
+    return declare
+
+
+def mutants(*packages: str) -> Mapping[str, Mutant]:
+    """Every mutant by name, or those of some packages."""
+    for name in packages or (DRIVER_MUTANTS, COMPONENT_MUTANTS):
+        package = importlib.import_module(name)
+        for module in pkgutil.iter_modules(package.__path__):
+            if module.name.startswith("break_"):
+                importlib.import_module(f"{name}.{module.name}")
     return dict(_MUTANTS)

@@ -8,12 +8,12 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
 from driver import main as driver  # noqa: E402
-from tests.mutants.registry import mutants  # noqa: E402
+from tests.mutants.registry import DRIVER_MUTANTS, mutants  # noqa: E402
 
 
 def main() -> int:
     """Break the driver, then run it as ever."""
-    mutant = mutants()[sys.argv[1]]
+    mutant = mutants(DRIVER_MUTANTS)[sys.argv[1]]
     if mutant.apply is not None:
         mutant.apply()
     return driver.main(sys.argv[2:])

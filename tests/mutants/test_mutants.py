@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,13 +20,13 @@ def test_every_requirement_names_mutants_that_exist_and_every_mutant_is_named() 
     assert all(requirement.mutants for requirement in catalogue.requirements().values())
 
 
-def judge(descriptor: Path, requirements: Sequence[str], *options: str) -> dict[str, str]:
+def judge(command: Sequence[str], requirements: Sequence[str], *options: str) -> dict[str, str]:
     """Run the command on these requirements; their verdicts."""
     focus = [word for requirement in requirements for word in ("--focus", requirement)]
-    command = [sys.executable, "-m", "drakit", "conformance", str(descriptor), "--json", *focus, *options]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=ROOT)
+    arguments = [*command, "--json", *focus, *options]
+    run = subprocess.run(arguments, capture_output=True, text=True, timeout=110, cwd=ROOT)
     assert run.stdout, run.stderr
-    # A change that does not fit the driver any more breaks it in a way that any requirement notices.
+    # A change that does not fit the code any more breaks it in a way that any requirement notices.
     assert not re.search(r"\b(Attribute|Type|Name|Import)Error\b", run.stdout), run.stdout
     results = json.loads(run.stdout)["results"]
     return {result["id"]: result["verdict"] for result in results if result["id"] in requirements}
@@ -36,7 +35,7 @@ def judge(descriptor: Path, requirements: Sequence[str], *options: str) -> dict[
 @pytest.mark.mutants
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_caught_by_the_requirement_it_breaks(mutant: Mutant, tmp_path: Path) -> None:
-    verdicts = judge(mutant.write_descriptor(tmp_path), mutant.breaks)
+    verdicts = judge(mutant.command(tmp_path), mutant.breaks)
     assert verdicts == dict.fromkeys(mutant.breaks, "fail")
 
 
@@ -44,5 +43,5 @@ def test_a_mutant_is_caught_by_the_requirement_it_breaks(mutant: Mutant, tmp_pat
 def test_a_driver_that_keeps_a_claim_of_one_test_is_not_given_to_the_next(tmp_path: Path) -> None:
     # Each of these prepares the first device; a driver that still holds it for another test would refuse.
     requirements = ["DRV-PREP-01", "DRV-PREP-03", "DRV-CDI-01"]
-    verdicts = judge(MUTANTS["never-lets-go"].write_descriptor(tmp_path), requirements, "--parallel", "1")
+    verdicts = judge(MUTANTS["never-lets-go"].command(tmp_path), requirements, "--parallel", "1")
     assert verdicts == dict.fromkeys(requirements, "pass")

@@ -1,0 +1,1 @@
+"""Broken components of the embedded cluster, one module for each component."""
