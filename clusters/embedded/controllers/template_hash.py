@@ -26,10 +26,15 @@ def template_hash(template: Any, collisions: int | None = None) -> str:
     data = canonical(template).encode()
     if collisions is not None:
         data += collisions.to_bytes(4, "little") + bytes(4)
+    return safe_encode(str(fnv32(data)))
+
+
+def fnv32(data: bytes) -> int:
+    """FNV-1a, 32 bits."""
     value = _FNV_OFFSET
     for byte in data:
         value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
-    return safe_encode(str(value))
+    return value
 
 
 def canonical(value: Any) -> str:

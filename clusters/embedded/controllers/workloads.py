@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.embedded.components.component import Component
+from clusters.embedded.controllers.daemonset import DaemonSetController
 from clusters.embedded.controllers.deployment import DeploymentController
 from clusters.embedded.controllers.job import JobController, TtlAfterFinishedController
 from clusters.embedded.controllers.replicaset import ReplicaSetController
@@ -21,6 +22,7 @@ class Workload:
 
 
 WORKLOADS: Final[Mapping[str, Workload]] = {
+    "daemonset-controller": Workload(DaemonSetController, "daemon-set-controller"),
     "deployment-controller": Workload(DeploymentController, "deployment-controller"),
     "job-controller": Workload(JobController, "job-controller"),
     "replicaset-controller": Workload(ReplicaSetController, "replicaset-controller"),
