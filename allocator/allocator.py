@@ -51,7 +51,7 @@ class Allocator:
         self._state = state
         self._classes = classes
         self._cel = cel
-        self._index = SliceIndex((slice_cache or SliceCache()).parsed(slices))
+        self._index = SliceIndex((slice_cache or SliceCache()).parsed(slices), self._features)
         self._new_share_id = new_share_id
         self._baselines: dict[tuple[PoolID, frozenset[str]], Baseline] = {}
 

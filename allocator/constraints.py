@@ -6,7 +6,7 @@ no, more devices cannot make it say yes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, Protocol
 
 from .model import Device
@@ -31,6 +31,10 @@ class Constraint(Protocol):
 
     def remove(self, request: Request) -> None:
         """Forget the device that was taken in last, which was for this request."""
+        ...
+
+    def state(self) -> Hashable:
+        """Equal states admit the same devices."""
         ...
 
 
@@ -73,6 +77,10 @@ class MatchAttribute:
         if request.named_in(self._requests):
             self._values.pop()
 
+    def state(self) -> Hashable:
+        """See Constraint."""
+        return tuple(self._values[-1:] if self._lists else self._values[:1])
+
 
 class DistinctAttribute:
     """No two devices share a value (with list attributes: an element). Values of different types are distinct."""
@@ -107,6 +115,10 @@ class DistinctAttribute:
         """See Constraint."""
         if request.named_in(self._requests):
             self._values.pop()
+
+    def state(self) -> Hashable:
+        """See Constraint."""
+        return frozenset(self._values)
 
 
 def static_attribute(device: Device, name: str) -> Attribute | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,6 +107,10 @@ class PoolCounters:
                 del self._members[name]
             else:
                 self._members[name] = before
+
+    def state(self) -> Hashable:
+        """Equal states of the same pool admit the same devices."""
+        return frozenset(self._taken.items()), frozenset(self._members.items())
 
     def _admitted(self, device: Device) -> dict[str, Members] | None:
         """The members of the touched counter sets with the device, None if one does not admit it."""

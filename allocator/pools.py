@@ -54,11 +54,11 @@ class Pool:
 class SliceIndex:
     """The slices of a cluster, sorted by what a node needs to look at."""
 
-    def __init__(self, slices: Sequence[Slice]) -> None:
+    def __init__(self, slices: Sequence[Slice], features: Features) -> None:
         self._on_node: dict[str, list[Slice]] = {}
         self._shared: list[Slice] = []
         for entry in slices:
-            if entry.header.node_name:
+            if entry.header.node_name and not _for_all_nodes(entry, features):
                 self._on_node.setdefault(entry.header.node_name, []).append(entry)
             else:
                 self._shared.append(entry)
@@ -88,7 +88,7 @@ def gather(index: SliceIndex, node: Mapping[str, Any], features: Features) -> li
     """
     newest: dict[PoolID, list[Slice]] = {}
     for entry in index.for_node(node["metadata"]["name"]):
-        if not _understood(entry, features) or not _relevant(entry, node):
+        if not _understood(entry, features) or not _relevant(entry, node, features):
             continue
         kept = newest.setdefault(entry.header.pool_id, [])
         if kept and entry.header.generation > kept[0].header.generation:
@@ -117,7 +117,14 @@ def _understood(entry: Slice, features: Features) -> bool:
     return features.compatibility_groups or not entry.uses_groups
 
 
-def _relevant(entry: Slice, node: Mapping[str, Any]) -> bool:
+def _for_all_nodes(entry: Slice, features: Features) -> bool:
+    """The stable implementation takes counters from everywhere; the others only to complete a pool."""
+    return features.stable and entry.has_shared_counters
+
+
+def _relevant(entry: Slice, node: Mapping[str, Any], features: Features) -> bool:
+    if _for_all_nodes(entry, features):
+        return True
     header = entry.header
     what = f"slice {header.name}"
     try:

@@ -2,12 +2,13 @@
 
 Depth first over claims, their requests and the devices of each request; the first complete solution wins, so the
 order of pools, slices, devices and alternatives is a preference. Within a request only combinations are tried, not
-permutations. Source: dynamic-resource-allocation v0.37.2 `structured/internal/experimental/allocator_experimental.go`.
+permutations. Situations that led nowhere are remembered, which changes no result, only how soon there is none: the
+search is exponential otherwise. Source: dynamic-resource-allocation v0.37.2 `structured/internal/experimental/allocator_experimental.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -25,6 +26,7 @@ from .state import AllocatedState, add_amounts, remove_amounts
 from .taints import all_tolerated
 
 _OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
+_MAX_REMEMBERED: Final = 100_000  # situations; keeps hopeless searches from eating memory
 _NOTHING: Final[Mapping[str, Quantity]] = {}
 
 
@@ -98,6 +100,10 @@ class Search:
         self._consuming: dict[DeviceID, dict[str, Quantity]] = {}
         """Shared device -> what shares of this attempt consume; present as soon as there is a share."""
         self._counters: dict[PoolID, PoolCounters] = {}
+        self._failed: dict[Hashable, _Outcome] = {}
+        """Situations at the beginning of a request that led nowhere."""
+        self._completed = 0
+        """How often the devices of a request were complete."""
         self.picks: list[list[Pick]] = [[] for _ in plans]
         """For each claim its devices in the order of the requests."""
         self.chosen: dict[tuple[int, int], Request] = {}
@@ -133,12 +139,19 @@ class Search:
             outcome = yield self._request(claim + 1, 0)
             # Another choice for this claim may lead to a smaller choice in a later one.
             return _Outcome.IMPOSSIBLE if outcome is _Outcome.TOO_MANY else outcome
-        request = requests[number]
+        situation = self._situation(claim, number)
+        outcome = self._failed.get(situation) or (yield self._choices(claim, number, requests[number]))
+        if outcome is not _Outcome.FOUND and len(self._failed) < _MAX_REMEMBERED:
+            self._failed[situation] = outcome
+        return outcome
+
+    def _choices(self, claim: int, number: int, request: RequestPlan) -> _Step:
+        """Satisfy a request by the first alternative that works out."""
         if not request.prioritized:
-            return (yield self._devices(claim, number, request.choices[0], 0, 0))
+            return (yield self._devices(claim, number, request.choices[0], 0, 0, set()))
         all_too_many = True
         for choice in request.choices:
-            outcome = yield self._devices(claim, number, choice, 0, 0)
+            outcome = yield self._devices(claim, number, choice, 0, 0, set())
             if outcome is _Outcome.TOO_MANY:
                 continue
             all_too_many = False
@@ -147,12 +160,18 @@ class Search:
                 return outcome
         return _Outcome.TOO_MANY if all_too_many else _Outcome.IMPOSSIBLE
 
-    def _devices(self, claim: int, number: int, request: Request, index: int, start: int) -> _Step:
-        """Find devices for a request from its `index`-th on, beginning with candidate `start`."""
+    def _devices(
+        self, claim: int, number: int, request: Request, index: int, start: int, failed: set[Hashable]
+    ) -> _Step:
+        """Find devices for a request from its `index`-th on, beginning with candidate `start`.
+
+        `failed` are situations inside of this request in which its own devices did not suffice.
+        """
         self._check_cancelled()
         if request.takes_all and not request.devices:
             return _Outcome.IMPOSSIBLE
         if index >= request.count:
+            self._completed += 1
             return (yield self._request(claim, number + 1))
         if request.count - index > MAX_RESULTS - len(self.picks[claim]):
             return _Outcome.TOO_MANY
@@ -160,10 +179,14 @@ class Search:
             taken = self._take(claim, request, request.devices[index])
             if taken is None:
                 return _Outcome.IMPOSSIBLE
-            outcome = yield self._devices(claim, number, request, index + 1, 0)
+            outcome = yield self._devices(claim, number, request, index + 1, 0, failed)
             if outcome is not _Outcome.FOUND:
                 self._give_back(claim, request, request.devices[index], taken)
             return outcome
+        situation = (index, start, *self._limits(claim))
+        if situation in failed:
+            return _Outcome.IMPOSSIBLE
+        completed = self._completed
         candidates = self._around.candidates
         for position in range(start, len(candidates)):
             device = candidates[position]
@@ -176,13 +199,32 @@ class Search:
             taken = self._take(claim, request, device)
             if taken is None:
                 continue
-            outcome = yield self._devices(claim, number, request, index + 1, position + 1)
+            outcome = yield self._devices(claim, number, request, index + 1, position + 1, failed)
             if outcome is _Outcome.FOUND:
                 return outcome
             self._give_back(claim, request, device, taken)
             if outcome is _Outcome.TOO_MANY:
                 return outcome
+        if completed == self._completed and len(failed) < _MAX_REMEMBERED:
+            failed.add(situation)
         return _Outcome.IMPOSSIBLE
+
+    def _situation(self, claim: int, number: int) -> Hashable:
+        """All that matters for what comes after earlier requests."""
+        return (
+            claim,
+            number,
+            len(self.picks[claim]),
+            frozenset((device, *claims) for device, claims in self._holders.items() if claims),
+            frozenset((device, frozenset(sums.items())) for device, sums in self._consuming.items()),
+            *self._limits(claim),
+        )
+
+    def _limits(self, claim: int) -> tuple[Hashable, ...]:
+        """What constraints and counters still allow."""
+        states: list[Hashable] = [constraint.state() for constraint in self._plans[claim].constraints]
+        states.extend(counters.state() for counters in self._counters.values())
+        return tuple(states)
 
     def _check_cancelled(self) -> None:
         if self._around.cancelled():
