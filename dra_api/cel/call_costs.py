@@ -38,8 +38,39 @@ def passes(length: int, factor: float = STRING_FACTOR) -> int:
 
 def call_cost(function: str, overload: str, args: Sequence[Any], result: Any) -> int:
     """The cost of one call."""
+    cost = _extension_cost(overload, args, result)
+    if cost is not None:
+        return cost
     cost = _library_cost(function, overload, args, result)
     return _standard_cost(overload, args) if cost is None else cost
+
+
+_SETS: Final = {"list_sets_contains_list": 1, "list_sets_intersects_list": 1, "list_sets_equivalent_list": 2}
+LIST_COST: Final = 10
+"""The cost of making a list."""
+
+
+def _extension_cost(overload: str, args: Sequence[Any], result: Any) -> int | None:
+    """Costs that the extensions of cel-go bring themselves."""
+    factor = _SETS.get(overload)
+    if factor is not None:
+        return 1 + size(args[0]) * size(args[1]) * factor
+    if overload in ("list_slice", "lists_range", "list_reverse"):
+        return size(result) + 1 + LIST_COST
+    if overload in ("list_flatten", "list_flatten_int"):
+        depth = args[1] if len(args) == 2 and type(args[1]) is int else 1
+        return int(float(size(args[0])) * (float(depth) if depth >= 0 else 1.0)) + 1 + LIST_COST
+    if overload == "list_distinct" or overload.endswith("_sort"):
+        return _self_comparison(args[0])
+    return _self_comparison(args[1]) if overload.endswith("_sortByAssociatedKeys") else None
+
+
+def _self_comparison(values: Any) -> int:
+    length = size(values)
+    factor = 2.0
+    if length and isinstance(values, list) and type(values[0]) in (str, bytes):
+        factor += STRING_FACTOR
+    return int(float(length * length) * factor) + 1 + LIST_COST
 
 
 def _library_cost(function: str, overload: str, args: Sequence[Any], result: Any) -> int | None:

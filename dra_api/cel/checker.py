@@ -267,14 +267,13 @@ class _Checker:
     def _mismatch(self, node: Expr, expected: Type, found: Type) -> None:
         self._report(node.id, f"expected type '{expected.text}' but found '{found.text}'")
 
-    def _join(self, node: Expr, previous: Type | None, current: Type) -> Type:
-        """The common type of elements; those of a literal must agree."""
+    def _join(self, previous: Type | None, current: Type) -> Type:
+        """The common type of elements."""
         if previous is None:
             return current
         if self._assignable(previous, current):
             return unify.most_general(previous, current)
-        self._mismatch(node, previous, current)
-        return types.ERROR
+        return types.DYN
 
     def _unwrapped(self, node: Expr, kind: Type) -> Type:
         inner, optional = types.unwrap_optional(kind)
@@ -288,18 +287,18 @@ class _Checker:
             kind = self.check(element)
             if index in node.optionals:
                 kind = self._unwrapped(element, kind)
-            joined = self._join(element, joined, kind)
+            joined = self._join(joined, kind)
         return types.list_of(joined if joined is not None else self._fresh())
 
     def _map(self, node: MapExpr) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for entry in node.entries:
-            keys = self._join(entry.key, keys, self.check(entry.key))
+            keys = self._join(keys, self.check(entry.key))
             kind = self.check(entry.value)
             if entry.optional:
                 kind = self._unwrapped(entry.value, kind)
-            values = self._join(entry.value, values, kind)
+            values = self._join(values, kind)
         if keys is None or values is None:
             keys, values = self._fresh(), self._fresh()
         return types.map_of(keys, values)

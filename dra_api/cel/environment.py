@@ -14,10 +14,18 @@ from typing import Final, Literal
 from . import types
 from .checker import Names
 from .declarations import Function, merge
+from .library.conversions import CONVERSIONS
+from .library.lists import INCLUDES, KUBERNETES_LISTS, LISTS_EXTENSION, SETS
+from .library.named_formats import FORMATS
+from .library.network import CIDR_TYPE, CIDRS, IP_TYPE, IPS
 from .library.operators import OPERATORS
 from .library.optionals import OPTIONALS
 from .library.quantities import QUANTITIES
+from .library.regexes import REGEXES
 from .library.semvers import SEMVERS
+from .library.strings import STRINGS
+from .library.times import TIMES
+from .library.urls import URLS
 from .types import Type
 from .values import QUANTITY
 
@@ -38,6 +46,8 @@ TYPE_NAMES: Final[dict[str, Type]] = {
     "type": types.TYPE,
     "uint": types.UINT,
     "optional_type": types.optional_of(types.parameter("V")),
+    "net.IP": IP_TYPE,
+    "net.CIDR": CIDR_TYPE,
 }
 
 
@@ -64,7 +74,24 @@ def environment(kind: Kind, *, consumable_capacity: bool, list_attributes: bool)
     }
     if stored or consumable_capacity:
         fields["allowMultipleAllocations"] = types.BOOL
-    functions = merge(OPERATORS, OPTIONALS, QUANTITIES, SEMVERS)
+    functions = merge(
+        OPERATORS,
+        CONVERSIONS,
+        TIMES,
+        URLS,
+        REGEXES,
+        OPTIONALS,
+        QUANTITIES,
+        STRINGS,
+        SETS,
+        IPS,
+        CIDRS,
+        FORMATS,
+        SEMVERS,
+        LISTS_EXTENSION,
+        KUBERNETES_LISTS,
+        INCLUDES if lists else {},
+    )
     structs: dict[str, dict[str, Type]] = {DEVICE: fields, "kubernetes.Quantity": {}, "kubernetes.Semver": {}}
     names = Names({"device": types.struct(DEVICE)}, functions, structs, TYPE_NAMES)
     return Environment(names, functions, attribute, lists)

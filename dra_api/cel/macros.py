@@ -26,6 +26,7 @@ from .ast import (
 ACCUMULATOR: Final = "@result"
 _OLD_ACCUMULATOR: Final = "__result__"
 UNUSED: Final = "#unused"
+SORTED: Final = "@__sortBy_input__"
 _OVERWRITES: Final = "iteration variable overwrites accumulator variable"
 
 
@@ -252,6 +253,19 @@ def _bind(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr 
     return make.loop(over, [UNUSED], name.name, args[1], condition, make.ident(name.name), args[2])
 
 
+def _sort_by(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+    variable = make.ident(SORTED)
+    if not isinstance(target, (ListExpr, Select, Ident, Comprehension, Call)):
+        raise MacroError(
+            target.id if target is not None else 0,
+            "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
+        )
+    keys = _map(make, make.copy(variable), args)
+    call = make.member_call("@sortByAssociatedKeys", make.copy(variable), keys)
+    over, condition = make.list(), make.literal(False)
+    return make.loop(over, [UNUSED], SORTED, target, condition, variable, call)
+
+
 def _optional_map(function: str) -> _Macro:
     def expand(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
         name = args[0]
@@ -275,7 +289,6 @@ MACROS: Final[dict[tuple[str, int, bool], _Macro]] = {
     ("all", 2, True): _all(1),
     ("exists", 2, True): _exists(1),
     ("exists_one", 2, True): _exists_one(1),
-    ("existsOne", 2, True): _exists_one(1),
     ("map", 2, True): _map,
     ("map", 3, True): _map,
     ("filter", 2, True): _filter,
@@ -289,6 +302,7 @@ MACROS: Final[dict[tuple[str, int, bool], _Macro]] = {
     ("transformMap", 4, True): _transform("map"),
     ("transformMapEntry", 3, True): _transform("entry"),
     ("transformMapEntry", 4, True): _transform("entry"),
+    ("sortBy", 2, True): _sort_by,
     ("bind", 3, True): _bind,
     ("optMap", 2, True): _optional_map("optMap"),
     ("optFlatMap", 2, True): _optional_map("optFlatMap"),

@@ -13,6 +13,7 @@ from .declarations import Function
 from .errors import CompileError, EvalError
 from .fold import FoldStep, InitStep
 from .frame import Frame
+from .library import regexes
 from .steps import (
     AttributeStep,
     CallStep,
@@ -145,6 +146,9 @@ class Planner:
     def _optimised(self, step: CallStep) -> Step:
         if step.overload == "in_list":
             return _membership(step)
+        if step.function in ("matches", "find", "findAll") and len(step.args) > 1:
+            _check_pattern(step.args[1])
+            return step
         if step.function in _CONVERSIONS and len(step.args) == 1 and isinstance(step.args[0], ConstantStep):
             return _folded(step)
         return step
@@ -188,6 +192,14 @@ class Planner:
 
 def _failed(reason: str) -> CompileError:
     return CompileError(f"program instantiation failed: {reason}", "Internal")
+
+
+def _check_pattern(step: Step) -> None:
+    """Patterns known beforehand are read beforehand."""
+    if isinstance(step, ConstantStep) and type(step.value) is str:
+        problem = regexes.check(step.value)
+        if problem is not None:
+            raise _failed(problem)
 
 
 def _folded(step: Step) -> ConstantStep:

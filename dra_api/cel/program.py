@@ -11,6 +11,7 @@ from .attributes import Run
 from .build import Builder
 from .build import TooDeep as TreeTooDeep
 from .checker import Checked, check
+from .cost import worst_cost
 from .device import DeviceInput
 from .environment import Environment, Kind, environment
 from .errors import CelRuntimeError, CompileError, CostLimitExceeded, EvalError, InternalError
@@ -22,7 +23,8 @@ from .planner import Planner
 from .source import NO_LOCATION, Source
 from .steps import Step
 from .types import BOOL
-from .values import type_name
+from .validators import validate
+from .values import MISSING, OptionalValue, type_name
 
 COST_LIMIT: Final = 1_000_000
 """The cost that an evaluation must not exceed, and the estimate that a new expression must not exceed."""
@@ -57,12 +59,15 @@ class Program:
     def estimated_cost(self) -> int:
         """The worst cost of an evaluation, computed when it is first needed."""
         if self._estimate is None:
-            self._estimate = UNKNOWN_COST
+            self._estimate = worst_cost(self._checked)
         return self._estimate
 
     def matches(self, device: DeviceInput, cancelled: Callable[[], bool] | None = None) -> bool:
         """Whether the device matches. Raises CelRuntimeError."""
-        return self.evaluate(device, cancelled).match
+        if self.estimated_cost > COST_LIMIT:
+            return self.evaluate(device, cancelled).match
+        # An expression that cannot exceed the limit need not be metered.
+        return _decided(self._fast, Frame(device.value, self._slots, None, cancelled))
 
     def evaluate(
         self, device: DeviceInput, cancelled: Callable[[], bool] | None = None, *, limit: int = COST_LIMIT
@@ -91,11 +96,48 @@ def result(run: Run, frame: Frame) -> Any:
 def _as_bool(value: Any) -> bool:
     if type(value) is bool:
         return value
+    if type(value) is OptionalValue and value.value is not MISSING:
+        # Upstream converts the value within, and only names the outer type when that fails.
+        if type(value.value) is bool:
+            return value.value
+        reason = _no_bool(value.value)
+    else:
+        reason = _no_bool(value)
+    raise CelRuntimeError(f"CEL result of type {type_name(value)} could not be converted to bool: {reason}")
+
+
+_CONVERTED: Final = {
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "string": "unsupported native conversion from string to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "null_type": "type conversion error from 'null_type' to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "optional_type": "optional.none() dereference",
+}
+
+
+def _no_bool(value: Any) -> str:
+    """Why a value is no bool, in upstream's words."""
     name = type_name(value)
-    raise CelRuntimeError(
-        f"CEL result of type {name} could not be converted to bool: "
-        f"unsupported type conversion from '{name}' to bool"
-    )
+    if type(value) is OptionalValue and value.value is not MISSING:
+        return _no_bool(value.value)
+    return _CONVERTED.get(name) or f"type conversion error from '{_GO_SHORT.get(name, name)}' to 'bool'"
+
+
+_GO_SHORT: Final = {
+    "google.protobuf.Duration": "Duration",
+    "google.protobuf.Timestamp": "Timestamp",
+    "kubernetes.Quantity": "Quantity",
+    "kubernetes.Semver": "Semver",
+    "kubernetes.URL": "URL",
+    "kubernetes.NamedFormat": "Format",
+    "net.IP": "IP",
+    "net.CIDR": "CIDR",
+}
 
 
 def compile_selector(
@@ -140,6 +182,8 @@ def _compiled(expression: str, env: Environment) -> tuple[Checked, Planner]:
     if source.problem_count:
         raise _failed(source)
     checked = check(expr, source, builder.positions, env.names)
+    if not source.problem_count:
+        validate(checked, source, builder.positions)
     if source.problem_count:
         raise _failed(source)
     return checked, Planner(checked, env.functions, env.names.type_names)

@@ -216,7 +216,8 @@ def size(value: Any) -> int:
     """What `size()` says, and 1 for values without a size: the measure of costs."""
     if isinstance(value, (str, bytes, list, CelMap)):
         return len(value)
-    return 1
+    found: int = getattr(value, "cel_size", 1)
+    return found
 
 
 def compare_numbers(left: Any, right: Any) -> int:
@@ -340,7 +341,7 @@ def shown(value: Any) -> str:
 
 
 def go_double(value: float) -> str:
-    """A double as Go's %v and %g print it: shortest digits, exponents from 21 digits on."""
+    """A double as Go's %v and %g print it: shortest digits, exponents from seven digits on."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -352,7 +353,7 @@ def go_double(value: float) -> str:
     minus = "-" if sign else ""
     if value == 0:
         return f"{minus}0"
-    if -4 <= exponent < 21:
+    if -4 <= exponent < 6:
         if power >= 0:
             return minus + text + "0" * power
         if exponent >= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 _ESCAPES: Final = {
@@ -25,3 +26,9 @@ def _escaped(char: str) -> str:
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def fixed_shortest(value: float) -> str:
+    """The shortest decimal without exponent, as Go's FormatFloat(v, 'f', -1, 64)."""
+    text = format(Decimal(repr(value)), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
