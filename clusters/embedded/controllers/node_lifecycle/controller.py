@@ -58,6 +58,8 @@ class _Life:
         self._disruption = Disruption(context)
         self._known: dict[str, Object] = {}
         self._retry: set[str] = set()
+        # No node is tainted in the middle of a pass: its end may find that nothing is to be evicted.
+        self._pass = asyncio.Lock()
 
     async def run(self) -> None:
         self._nodes.add_handler(self._node_changed)
@@ -124,7 +126,8 @@ class _Life:
 
     async def _watch_health(self) -> None:
         while True:
-            await self._check_all()
+            async with self._pass:
+                await self._check_all()
             started, real = self._clock.now(), time.monotonic()
             await self._clock.sleep(_MONITOR_PERIOD)
             skipped = (self._clock.now() - started) - (time.monotonic() - real)
@@ -206,5 +209,6 @@ class _Life:
     async def _taint(self) -> None:
         while True:
             await self._disruption.waiting()
-            await self._disruption.taint_next(self._nodes)
+            async with self._pass:
+                await self._disruption.taint_next(self._nodes)
             await self._clock.sleep(_TAINT_PERIOD)

@@ -48,17 +48,17 @@ class Disruption:
         self.see_zone(node)
         return self._queues[zone_of(node)]
 
-    async def reachable(self, node: Object) -> None:
-        """Take both taints from a node."""
+    async def reachable(self, node: Object) -> bool:
+        """Take both taints from a node; returns whether it had waited for one or had one."""
         both = ((UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE))
         await taints.remove_taints(self._client, self._clock, node, both)
-        if self._queue(node).remove(node["metadata"]["name"]):
-            self._log.info("node %s is healthy again", node["metadata"]["name"])
+        return self._queue(node).remove(node["metadata"]["name"])
 
     async def follow(self, node: Object, status: str) -> None:
         """Bring the taints of a node in line with the status of its condition Ready."""
         if status not in _TAINTS:
-            await self.reachable(node)
+            if await self.reachable(node):
+                self._log.info("node %s is healthy again", node["metadata"]["name"])
             return
         taint, opposite = _TAINTS[status]
         name = node["metadata"]["name"]
