@@ -1,4 +1,4 @@
-"""OpenAPI v3 documents: as much as kubectl needs to trust the server's own validation (section 4)."""
+"""OpenAPI v3 documents: as much as kubectl needs to trust the server's own validation, and for explain (section 4)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any, Final
 
+from clusters.embedded.apiserver.explain import texts
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from dra_api.schema import GVK, Field, Message, load
@@ -116,15 +117,23 @@ def _add_schema(schemas: dict[str, Any], message: Message) -> None:
     if name in schemas:
         return
     schemas[name] = {}
-    properties = {field.name: _property(schemas, field) for field in message.fields.values()}
-    schemas[name] = {
-        "description": f"{message.struct} of the Kubernetes API.",
-        "type": "object",
-        "properties": properties,
+    facts, told = texts.facts(message.name), texts.texts(message)
+    enums = facts.get("enum", {})
+    properties = {
+        field.name: _property(schemas, field, told.get(field.name, ""), enums.get(field.name))
+        for field in message.fields.values()
     }
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if "" in told:
+        schema = {"description": told[""], **schema}
+    if facts.get("required"):
+        schema["required"] = facts["required"]
+    schemas[name] = schema
 
 
-def _property(schemas: dict[str, Any], field: Field) -> dict[str, Any]:
+def _property(
+    schemas: dict[str, Any], field: Field, description: str, enum: list[str] | None
+) -> dict[str, Any]:
     if field.type == "message":
         _add_schema(schemas, field.message)
         reference = f"#/components/schemas/{_schema_name(field.message)}"
@@ -137,7 +146,10 @@ def _property(schemas: dict[str, Any], field: Field) -> dict[str, Any]:
         result = {"type": "object", "additionalProperties": one}
     else:
         result = one
-    result["description"] = f"Field {field.name}."
+    if description:
+        result["description"] = description
+    if enum:
+        result["enum"] = enum
     if field.list_type:
         result["x-kubernetes-list-type"] = field.list_type
     if field.list_keys:
