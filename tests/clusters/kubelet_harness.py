@@ -179,8 +179,12 @@ class Bench:
         await self.client.update(RESOURCE, "resourceclaims", claim, "status")
 
 
+POLITE = ("bash", "-c", "trap 'exit 0' TERM; sleep 9999 & wait")
+"""Runs until it is asked to end, and ends then."""
+
+
 def container(name: str = "c", *command: str, **more: Any) -> Object:
-    return {"name": name, "image": "probe:1", "command": list(command or ("sleep", "1000")), **more}
+    return {"name": name, "image": "probe:1", "command": list(command or POLITE), **more}
 
 
 def pod(name: str, *containers: Object, **spec: Any) -> Object:
@@ -190,7 +194,7 @@ def pod(name: str, *containers: Object, **spec: Any) -> Object:
         "metadata": {"name": name},
         "spec": {
             "nodeName": NODE,
-            "terminationGracePeriodSeconds": 0,
+            "terminationGracePeriodSeconds": 30,
             "containers": list(containers) or [container()],
             **spec,
         },
