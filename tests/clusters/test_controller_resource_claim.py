@@ -521,3 +521,21 @@ def test_deletion_needs_no_present_claim(cluster: Plane) -> None:
     quiet(cluster)
     with pytest.raises(ClientError):
         claim(cluster, "absent")
+
+
+def test_controller_outlives_a_restart_of_the_server(cluster: Plane) -> None:
+    template(cluster)
+    pod(cluster, "before")
+    (first,) = generated(cluster, "before")
+    cluster.server.stop()
+    cluster.server.start()
+    cluster.client.close()
+    pod(cluster, "after")
+    generated(cluster, "after")
+    cluster.client.delete("v1", "pods", "before", "default")
+    end(cluster, "after")
+    names = cluster.until(
+        lambda: [c["metadata"]["name"] for c in claims(cluster)] == [first],
+        "only the claim of the deleted pod",
+    )
+    assert names
