@@ -6,7 +6,8 @@ Pure: no I/O, no clock. `Allocator` answers for one pod; `AllocatedDevices` keep
 from .allocator import Allocator
 from .errors import AllocationCancelledError, AllocationError, NodeError
 from .model import DeviceID, PoolID, SliceCache
-from .selectors import CelCache, DeviceInput
+from .node_match import NodeSelection, NodeSelectorError
+from .selectors import CelCache
 from .state import AllocatedDevices, AllocatedState, SharedDeviceID, allocated
 
 __all__ = [
@@ -17,8 +18,9 @@ __all__ = [
     "Allocator",
     "CelCache",
     "DeviceID",
-    "DeviceInput",
     "NodeError",
+    "NodeSelection",
+    "NodeSelectorError",
     "PoolID",
     "SharedDeviceID",
     "SliceCache",

@@ -10,7 +10,7 @@ from typing import Any
 from .capacity import CapacityError, fits
 from .constraints import Constraint, DistinctAttribute, MatchAttribute, static_attribute
 from .counters import Baseline, PoolCounters
-from .errors import AllocationError, NodeError
+from .errors import AllocationCancelledError, AllocationError, NodeError
 from .features import Features
 from .model import Device, PoolID, SliceCache
 from .node_match import NodeSelectorError
@@ -177,11 +177,14 @@ class _Attempt:
     def _select(self, request: Request, device: Device) -> bool:
         if not self._features.binding_conditions and device.spec.get("bindingConditions"):
             return False
-        first = self._owner._cel.first_mismatch
+        if self._cancelled():
+            raise AllocationCancelledError
+        matches = self._owner._cel.all_match
+        sharing = not self._features.stable
         class_name = request.class_["metadata"]["name"]
-        if first(request.class_selectors, device, f"class {class_name}") is not None:
+        if not matches(request.class_selectors, device, f"class {class_name}", sharing):
             return False
-        if first(request.selectors, device, f"claim {request.claim}") is not None:
+        if not matches(request.selectors, device, f"claim {request.claim}", sharing):
             return False
         if not device.slice.per_device_nodes:
             return True
@@ -204,7 +207,7 @@ class _Attempt:
             in_use = [
                 device
                 for device in pool.all_devices()
-                if device.id in state.devices or (device.id in state.shared_devices)
+                if device.id in state.devices or device.id in state.shared_devices
             ]
             known = self._owner._baselines[key] = Baseline.of(pool, in_use)
         return known

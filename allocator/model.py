@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from dra_api.cel import DeviceInput
 from dra_api.quantity import Quantity
 
 from .capacity import DeviceCapacity
@@ -72,6 +73,16 @@ class Device:
     def attributes(self) -> Mapping[str, Mapping[str, Any]]:
         """Attributes as published, by (possibly qualified) name."""
         return self.spec.get("attributes") or {}
+
+    @cached_property
+    def cel_input(self) -> DeviceInput:
+        """The device as selectors see it."""
+        return DeviceInput(
+            driver=self.id.driver,
+            attributes=self.attributes,
+            capacity=self.spec.get("capacity") or {},
+            allow_multiple_allocations=self.allows_multiple,
+        )
 
     @cached_property
     def capacity(self) -> Mapping[str, DeviceCapacity]:

@@ -3,7 +3,9 @@
 Depth first over claims, their requests and the devices of each request; the first complete solution wins, so the
 order of pools, slices, devices and alternatives is a preference. Within a request only combinations are tried, not
 permutations. Situations that led nowhere are remembered, which changes no result, only how soon there is none: the
-search is exponential otherwise. Source: dynamic-resource-allocation v0.37.2 `structured/internal/experimental/allocator_experimental.go`.
+search is exponential otherwise.
+
+Source: dynamic-resource-allocation v0.37.2 `structured/internal/experimental/allocator_experimental.go`.
 """
 
 from __future__ import annotations

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from dra_api.cel import CelRuntimeError, CompileError, DeviceInput
+from dra_api.cel import CelRuntimeError, CompileError, DeviceInput, compile_selector
 
 from .errors import AllocationError
 from .model import Device
-
-__all__ = ["CelCache", "DeviceInput", "Program", "SelectorCompiler"]
 
 
 class Program(Protocol):
     """A compiled expression."""
 
-    def matches(self, device: Any) -> bool:
+    def matches(self, device: DeviceInput) -> bool:
         """The answer for a device. Raises CelRuntimeError."""
         ...
 
@@ -38,30 +36,32 @@ class CelCache:
     the slice changes. Safe for use by several threads (a race only evaluates twice).
     """
 
-    def __init__(self, compile: SelectorCompiler, limit: int = 1000) -> None:
+    def __init__(self, compile: SelectorCompiler = compile_selector, limit: int = 1000) -> None:
         """`limit` is the number of expressions that are kept compiled."""
         self._compile = compile
         self._limit = limit
         self._programs: dict[str, Program | _Failure] = {}
 
-    def first_mismatch(self, expressions: Sequence[str], device: Device, owner: str) -> int | None:
-        """The index of the first expression that is not true for the device, None when all are.
+    def all_match(self, expressions: Sequence[str], device: Device, owner: str, sharing: bool = True) -> bool:
+        """Whether all expressions are true for the device; those behind a false one are not looked at.
 
-        Raises AllocationError, beginning with `owner`, for an expression that does not compile or fails.
+        `sharing`: expressions may see that the device allows multiple allocations. Raises AllocationError,
+        beginning with `owner`, for an expression that does not compile or fails.
         """
         for index, expression in enumerate(expressions):
             program = self._program(expression)
             if isinstance(program, _Failure):
                 raise AllocationError(f"{owner}: selector #{index}: CEL compile error: {program.text}")
-            outcome = device.outcomes.get(program)
+            key = (program, sharing)
+            outcome = device.outcomes.get(key)
             if outcome is None:
-                outcome = device.outcomes[program] = _evaluate(program, device)
+                outcome = device.outcomes[key] = _evaluate(program, device, sharing)
             if isinstance(outcome, _Failure):
                 where = f"{owner}: selector #{index} on device {device.id}"
                 raise AllocationError(f"{where}: CEL runtime error: {outcome.text}")
             if not outcome:
-                return index
-        return None
+                return False
+        return True
 
     def _program(self, expression: str) -> Program | _Failure:
         program = self._programs.get(expression)
@@ -76,13 +76,8 @@ class CelCache:
         return program
 
 
-def _evaluate(program: Program, device: Device) -> object:
-    given = DeviceInput(
-        driver=device.id.driver,
-        attributes=device.attributes,
-        capacity=device.spec.get("capacity") or {},
-        allow_multiple_allocations=device.allows_multiple,
-    )
+def _evaluate(program: Program, device: Device, sharing: bool) -> object:
+    given = device.cel_input if sharing else replace(device.cel_input, allow_multiple_allocations=False)
     try:
         return program.matches(given)
     except CelRuntimeError as error:
