@@ -11,6 +11,7 @@ from clusters.embedded.controllers.daemonset import DaemonSetController
 from clusters.embedded.controllers.deployment import DeploymentController
 from clusters.embedded.controllers.job import JobController, TtlAfterFinishedController
 from clusters.embedded.controllers.replicaset import ReplicaSetController
+from clusters.embedded.controllers.statefulset import StatefulSetController
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "deployment-controller": Workload(DeploymentController, "deployment-controller"),
     "job-controller": Workload(JobController, "job-controller"),
     "replicaset-controller": Workload(ReplicaSetController, "replicaset-controller"),
+    "statefulset-controller": Workload(StatefulSetController, "statefulset-controller"),
     "ttl-after-finished-controller": Workload(TtlAfterFinishedController, "ttl-after-finished-controller"),
 }
 """Name of the controller in kube-controller-manager to what runs it."""
