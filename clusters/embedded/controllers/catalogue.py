@@ -6,16 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from clusters.embedded.components.component import Component
-from clusters.embedded.controllers.deployment import DeploymentController
 from clusters.embedded.controllers.garbage_collector import GarbageCollector
 from clusters.embedded.controllers.namespace import NamespaceController
 from clusters.embedded.controllers.node_lifecycle import NodeLifecycleController
 from clusters.embedded.controllers.pod_gc import PodGarbageCollector
-from clusters.embedded.controllers.replicaset import ReplicaSetController
 from clusters.embedded.controllers.resource_claim import ResourceClaimController
 from clusters.embedded.controllers.root_ca import RootCaPublisher
 from clusters.embedded.controllers.service_account import ServiceAccountController
 from clusters.embedded.controllers.taint_eviction import TaintEvictionController
+from clusters.embedded.controllers.workloads import WORKLOADS
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,5 @@ def controllers(ca_pem: str) -> list[Entry]:
         Entry(NodeLifecycleController.name, NodeLifecycleController, "node-controller"),
         Entry(TaintEvictionController.name, TaintEvictionController, "node-controller"),
         Entry(PodGarbageCollector.name, PodGarbageCollector, "pod-garbage-collector"),
-        Entry("deployment-controller", DeploymentController, "deployment-controller"),
-        Entry("replicaset-controller", ReplicaSetController, "replicaset-controller"),
+        *(Entry(name, workload.factory, workload.account) for name, workload in WORKLOADS.items()),
     ]
