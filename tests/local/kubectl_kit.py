@@ -1,0 +1,150 @@
+"""Builds kubectl from the modules in tests/kubectl and runs it against a server of a test."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MODULES = Path(__file__).parents[1] / "kubectl"
+VERSIONS = ("v1.37", "v1.36")
+
+
+def cache_folder() -> Path:
+    """Where binaries are kept between runs."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "drakit" / "kubectl"
+
+
+def build(version: str) -> Path:
+    """The kubectl of a minor version (`v1.37`); built once for each patch version."""
+    folder = MODULES / version
+    found = re.search(r"k8s\.io/kubectl v0\.(\d+)\.(\d+)", (folder / "go.mod").read_text())
+    assert found is not None, f"{folder / 'go.mod'} names no version of k8s.io/kubectl"
+    minor, patch = found.groups()
+    # Its name is what the server takes for the manager of fields.
+    binary = cache_folder() / f"v1.{minor}.{patch}" / "kubectl"
+    if binary.is_file():
+        return binary
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    values = {"gitVersion": f"v1.{minor}.{patch}", "gitMajor": "1", "gitMinor": minor}
+    flags = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
+    with tempfile.TemporaryDirectory(dir=binary.parent) as work:
+        made = Path(work) / "made"
+        command = ["go", "build", "-ldflags", f"-s -w {flags}", "-o", str(made), "."]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        # Another process may have been as fast.
+        made.replace(binary)
+    return binary
+
+
+def kubeconfig(path: Path, url: str, ca_pem: bytes, token: str) -> Path:
+    """Write the kubeconfig of one identity."""
+    authority = base64.b64encode(ca_pem).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": url, "certificate-authority-data": authority}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one command printed, and its exit code."""
+
+    out: str
+    err: str
+    code: int
+
+    @property
+    def rows(self) -> list[str]:
+        """The lines without the blanks that kubectl pads the last column with."""
+        return [line.rstrip() for line in self.out.splitlines()]
+
+
+class Kubectl:
+    """One binary as one identity, with a home folder of its own for the discovery cache."""
+
+    def __init__(self, binary: Path, config: Path, home: Path) -> None:
+        self._binary = binary
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "KUBECONFIG": str(config),
+            "TZ": "UTC",
+        }
+
+    def run(self, *arguments: str, text: str | None = None, **environment: str) -> Output:
+        """Run a command to its end; `text` goes to its standard input."""
+        done = subprocess.run(
+            [str(self._binary), *arguments],
+            env={**self.environment, **environment},
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Output(done.stdout, done.stderr, done.returncode)
+
+    def __call__(self, *arguments: str, text: str | None = None, **environment: str) -> Output:
+        """Run a command that must succeed."""
+        result = self.run(*arguments, text=text, **environment)
+        assert result.code == 0, f"kubectl {' '.join(arguments)}: {result.err}{result.out}"
+        return result
+
+    def apply(self, *documents: dict[str, Any], flags: Sequence[str] = ()) -> Output:
+        """`kubectl apply` of objects."""
+        return self("apply", *flags, "-f", "-", text=yaml.safe_dump_all(documents))
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[Lines]:
+        """A command that goes on until the block ends."""
+        process = subprocess.Popen(
+            [str(self._binary), *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            yield Lines(process.stdout)
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+class Lines:
+    """The lines of a running command."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def next(self, seconds: float = 20.0) -> str:
+        """The next line without its padding; fails when none comes in time."""
+        found: list[str] = []
+        reader = threading.Thread(target=lambda: found.append(self._stream.readline()), daemon=True)
+        reader.start()
+        reader.join(seconds)
+        assert found, f"kubectl printed nothing for {seconds:.0f} s"
+        assert found[0], "kubectl ended"
+        return found[0].rstrip()
