@@ -119,8 +119,11 @@ class EnvironmentBuilder:
             try:
                 self._cache[key] = await self._fetch(resource, objects.namespace(self._pod), name)
             except ClientError as error:
-                if error.code != 404 or not optional:
+                if error.code != 404:
                     raise
+                if not optional:
+                    # A kubelet looks into its cache, which names the kind instead of the resource.
+                    raise VariableError(f'{resource.removesuffix("s")} "{name}" not found') from None
                 return None
         return self._cache[key]
 

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from kubelet_harness import POLITE, Bench, bench, container, run
+
+from clusters.embedded.kubelet.pods.environment import service_variables
+from clusters.embedded.kubelet.pods.expansion import expand
+
+
+async def config_map(made: Bench, name: str, **data: str) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+    await made.client.create("v1", "configmaps", body, "default")
+
+
+async def secret(made: Bench, name: str, **data: str) -> None:
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": encoded}
+    await made.client.create("v1", "secrets", body, "default")
+
+
+async def view(made: Bench, name: str = "c") -> Any:
+    for found in await made.runtime.list_containers():
+        if found.config.name == name:
+            return made.runtime.container_view(found.id)
+    raise AssertionError(f"no container {name}")
+
+
+def test_environment_from_all_sources() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await config_map(made, "cm", COLOR="red", SIZE="xl")
+            await secret(made, "sec", PASSWORD="geheim")
+            env = [
+                {"name": "PLAIN", "value": "one"},
+                {"name": "USED", "value": "$(PLAIN)-$(PRE_COLOR)-$(NOSUCH)-$$(PLAIN)"},
+                {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+                {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+                {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+                {
+                    "name": "MEMORY",
+                    "valueFrom": {"resourceFieldRef": {"resource": "requests.memory", "divisor": "1Mi"}},
+                },
+                {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "SIZE"}}},
+                {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "sec", "key": "PASSWORD"}}},
+                {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y", "optional": True}}},
+            ]
+            sources = [
+                {"prefix": "PRE_", "configMapRef": {"name": "cm"}},
+                {"secretRef": {"name": "nosuch", "optional": True}},
+            ]
+            resources = {"limits": {"cpu": "1500m"}, "requests": {"memory": "100Mi"}}
+            own = container("c", *POLITE, env=env, envFrom=sources, resources=resources)
+            body = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "labels": {"app": "x"}},
+                "spec": {"nodeName": "n1", "containers": [own]},
+            }
+            await made.client.create("v1", "pods", body, "default")
+            found = await made.ready("p")
+            seen = (await view(made)).environment
+            expected = {
+                "PLAIN": "one",
+                "USED": "one-red-$(NOSUCH)-$(PLAIN)",
+                "NODE": "n1",
+                "POD": "p",
+                "IP": found["status"]["podIP"],
+                "HOST_IP": "127.0.0.1",
+                "LABEL": "x",
+                "CPU": "2",
+                "MEMORY": "100",
+                "KEY": "xl",
+                "SECRET": "geheim",
+                "PRE_COLOR": "red",
+                "HOSTNAME": "p",
+            }
+            assert {key: seen.get(key) for key in expected} == expected
+            assert "NONE" not in seen
+
+    run(scenario())
+
+
+def test_a_missing_config_map_is_an_error_of_the_configuration() -> None:
+    async def scenario() -> None:
+        async with bench(sync_frequency=0.2) as made:
+            env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "k"}}}]
+            await made.create("p", container("c", *POLITE, env=env))
+            await made.event("Failed", 'Error: configmap "cm" not found')
+            await config_map(made, "cm", other="x")
+            await made.event("Failed", "Error: couldn't find key k in ConfigMap default/cm")
+
+            async def waiting() -> Any:
+                found = await made.pod("p")
+                statuses = (found or {})["status"].get("containerStatuses") or [{"state": {}}]
+                return statuses[0]["state"].get("waiting", {}).get("reason") == "CreateContainerConfigError"
+
+            await made.until(waiting, "the container waits")
+            await made.client.patch("v1", "configmaps", "cm", {"data": {"k": "v"}}, "default")
+            await made.ready("p")
+
+    run(scenario())
+
+
+def test_volumes_hold_what_they_say() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await config_map(made, "cm", a="A", b="B")
+            await secret(made, "sec", s="S")
+            volumes: list[dict[str, Any]] = [
+                {"name": "empty", "emptyDir": {}},
+                {"name": "cm", "configMap": {"name": "cm", "items": [{"key": "a", "path": "deep/a.txt"}]}},
+                {"name": "sec", "secret": {"secretName": "sec", "defaultMode": 0o400}},
+                {
+                    "name": "down",
+                    "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]},
+                },
+                {
+                    "name": "all",
+                    "projected": {
+                        "sources": [
+                            {"configMap": {"name": "cm", "items": [{"key": "b", "path": "b"}]}},
+                            {"secret": {"name": "sec"}},
+                            {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
+                        ]
+                    },
+                },
+                {"name": "host", "hostPath": {"path": "/var/lib/x", "type": "DirectoryOrCreate"}},
+            ]
+            mounts = [{"name": item["name"], "mountPath": f"/{item['name']}"} for item in volumes]
+            mounts.append({"name": "empty", "mountPath": "/sub", "subPath": "inner", "readOnly": True})
+            await made.create("p", container("c", *POLITE, volumeMounts=mounts), volumes=volumes)
+            found = await made.ready("p")
+            seen = await view(made)
+
+            def text(path: str) -> str:
+                place = seen.host_path(path)
+                assert place is not None
+                return Path(place).read_text()
+
+            assert text("/cm/deep/a.txt") == "A"
+            assert text("/sec/s") == "S"
+            assert text("/down/name") == "p"
+            assert (text("/all/b"), text("/all/s")) == ("B", "S")
+            assert text("/all/token").count(".") == 2
+            assert seen.host_path("/sec/s").stat().st_mode & 0o777 == 0o400
+            assert seen.host_path("/host") == made.root / "host" / "var" / "lib" / "x"
+            assert seen.host_path("/sub").parent == seen.host_path("/empty")
+            reported = found["status"]["containerStatuses"][0]["volumeMounts"]
+            assert {
+                "name": "empty",
+                "mountPath": "/sub",
+                "readOnly": True,
+                "recursiveReadOnly": "Disabled",
+            } in reported
+            folder = made.root / "pods" / found["metadata"]["uid"]
+            assert folder.exists()
+            await made.delete("p")
+            await made.gone("p")
+            assert not folder.exists()
+
+    run(scenario())
+
+
+def test_a_missing_volume_is_waited_for() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await made.create("p", volumes=[{"name": "v", "configMap": {"name": "cm"}}])
+            await made.event(
+                "FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "cm" not found'
+            )
+            found = await made.phase("p", "Pending")
+            assert found["status"]["containerStatuses"][0]["state"] == {
+                "waiting": {"reason": "ContainerCreating"}
+            }
+            await config_map(made, "cm", a="b")
+            await made.ready("p")
+
+    run(scenario())
+
+
+def test_a_host_path_of_another_kind_is_refused() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            volume = {"name": "v", "hostPath": {"path": "/x", "type": "Directory"}}
+            await made.create("p", volumes=[volume])
+            text = (
+                'MountVolume.SetUp failed for volume "v" : hostPath type check failed: /x is not a directory'
+            )
+            await made.event("FailedMount", text)
+
+    run(scenario())
+
+
+def service(name: str, namespace: str, *ports: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"clusterIP": "10.0.0.1", "ports": list(ports)},
+    }
+
+
+def test_services_become_variables() -> None:
+    services = [
+        service("kubernetes", "default", {"name": "https", "port": 443, "protocol": "TCP"}),
+        service("my-db", "a", {"port": 5432}),
+        service("other", "b", {"port": 1}),
+    ]
+    alone = service_variables(services, "a", links=False)
+    assert alone == {
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+        "KUBERNETES_SERVICE_PORT": "443",
+        "KUBERNETES_SERVICE_PORT_HTTPS": "443",
+        "KUBERNETES_PORT": "tcp://10.0.0.1:443",
+        "KUBERNETES_PORT_443_TCP": "tcp://10.0.0.1:443",
+        "KUBERNETES_PORT_443_TCP_PROTO": "tcp",
+        "KUBERNETES_PORT_443_TCP_PORT": "443",
+        "KUBERNETES_PORT_443_TCP_ADDR": "10.0.0.1",
+    }
+    linked = service_variables(services, "a", links=True)
+    assert linked["MY_DB_SERVICE_PORT"] == "5432"
+    assert not [key for key in linked if key.startswith("OTHER")]
+
+
+def test_references_are_expanded_as_in_kubernetes() -> None:
+    scope = {"A": "x", "B": "$(A)"}
+    assert expand("$(A) $(B) $(C) $$(A) $$$(A) $(A $A $", scope) == "x $(A) $(C) $(A) $x $(A $A $"
+    assert expand("$(A)", {}, scope) == "x"
+
+
+@given(st.text(alphabet="$()Aab ", max_size=20))
+def test_texts_without_known_names_keep_their_references(text: str) -> None:
+    # Only the escape changes anything, and it never makes a text longer.
+    assert len(expand(text, {})) == len(text) - expand_escapes(text)
+
+
+def expand_escapes(text: str) -> int:
+    """How many dollar signs are written twice, read from left to right."""
+    count = position = 0
+    while position < len(text) - 1:
+        if text[position] != "$":
+            position += 1
+        elif text[position + 1] == "$":
+            count += 1
+            position += 2
+        elif text[position + 1] == "(" and ")" in text[position:]:
+            position = text.index(")", position) + 1
+        else:
+            position += 2
+    return count
