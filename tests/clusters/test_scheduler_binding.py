@@ -85,8 +85,8 @@ def test_s000_29_a_failure_takes_the_pod_back_and_then_the_allocation(b: Bench) 
         b.clock.advance(2)
         gone = stream.next()["object"]["status"]
         assert not set(gone) & {"allocation", "reservedFor", "devices"}
-    notes = [event["note"] for event in b.events("FailedScheduling", "p")]
-    assert any("deallocation of ResourceClaim completed, preemption: " in note for note in notes)
+    text = "deallocation of ResourceClaim completed, preemption: "
+    assert b.until(lambda: any(text in event["note"] for event in b.events("FailedScheduling", "p")))
     allocated(b, "c")
 
 
