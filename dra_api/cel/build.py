@@ -138,6 +138,8 @@ class Builder:
         self._deeper()
         operand = self.build(node.member)
         self._depth -= 1
+        if node.unnamed is not None:
+            return self._error(node.unnamed, "unsupported ident kind")
         if node.id is None or node.op is None:
             return Expr(self._new(node.start))
         name = _unescaped(node.id)
@@ -212,7 +214,7 @@ class Builder:
                 return StructExpr(id, name, [])
             entry_id = self._new(node.columns[position])
             if field is None:
-                self._error(node.start, "unsupported ident kind")
+                self._error(node.inside, "unsupported ident kind")
                 continue
             value = self.build(node.values[position])
             entries.append(Entry(entry_id, _unescaped(field), value, optional))

@@ -39,6 +39,14 @@ _KEYWORDS: Final = {"in", "true", "false", "null"}
 EOF_TYPE: Final = "EOF"
 
 
+class Unreadable(NamedTuple):
+    """Characters that are no token: begin, end (behind the last one) and what is said about them."""
+
+    offset: int
+    end: int
+    message: str
+
+
 class Token(NamedTuple):
     """A token. `type` is the text of symbols and keywords, else the name of the class, or `EOF`."""
 
@@ -47,17 +55,18 @@ class Token(NamedTuple):
     offset: int
 
 
-def tokenize(source: Source) -> tuple[list[Token], list[tuple[int, str]]]:
-    """All visible tokens up to and with `EOF`, and the problems as (offset, message)."""
+def tokenize(source: Source) -> tuple[list[Token], list[Unreadable]]:
+    """All visible tokens up to and with `EOF`, and what could not be read."""
     text, position = source.text, 0
     tokens: list[Token] = []
-    problems: list[tuple[int, str]] = []
+    problems: list[Unreadable] = []
     while position < len(text):
         match = _TOKENS.match(text, position)
         if match is None:
             end = _dead_end(text, position)
-            problems.append((position, f"token recognition error at: '{text[position : end + 1]}'"))
-            position = end + 1
+            message = f"token recognition error at: '{text[position : end + 1]}'"
+            position, start = end + 1, position
+            problems.append(Unreadable(start, position, message))
             continue
         kind = match.lastgroup or ""
         if kind != "HIDDEN":

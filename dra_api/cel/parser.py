@@ -187,8 +187,7 @@ class _Parser:
         if kind in LITERALS:
             self._next += 1
             return tree.LiteralNode(start, token)
-        if kind == "-":
-            # Only reached before a number: the sign belongs to it.
+        if kind == "-" and self._tokens[self._next + 1].type in ("NUM_INT", "NUM_FLOAT"):
             self._next += 2
             return tree.LiteralNode(start, self._tokens[self._next - 1], negative=True)
         if kind == "(":

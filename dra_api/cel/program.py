@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from .. import features as gates
+from .ast import Expr
 from .attributes import Run
 from .build import Builder
 from .build import TooDeep as TreeTooDeep
 from .checker import Checked, check
 from .cost import worst_cost
+from .deep import with_room
 from .device import DeviceInput
 from .environment import Environment, Kind, environment
 from .errors import CelRuntimeError, CompileError, CostLimitExceeded, EvalError, InternalError
 from .frame import Frame
-from .lexer import tokenize
+from .lexer import Token, Unreadable, tokenize
 from .meter import CostMeter
 from .parser import NotCorrect, TooDeep, parse
 from .planner import Planner
-from .source import NO_LOCATION, Source
+from .recovered import as_tree
+from .recovery import GivenUp, Recovery
+from .source import NO_LOCATION, Location, Source
 from .steps import Step
 from .types import BOOL
 from .validators import validate
@@ -28,7 +32,7 @@ from .values import MISSING, OptionalValue, type_name
 
 COST_LIMIT: Final = 1_000_000
 """The cost that an evaluation must not exceed, and the estimate that a new expression must not exceed."""
-UNKNOWN_COST: Final = 2**64 - 1
+MAX_SYNTAX_ERRORS: Final = 100
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Program:
     def estimated_cost(self) -> int:
         """The worst cost of an evaluation, computed when it is first needed."""
         if self._estimate is None:
-            self._estimate = worst_cost(self._checked)
+            self._estimate = with_room(lambda: worst_cost(self._checked))
         return self._estimate
 
     def matches(self, device: DeviceInput, cancelled: Callable[[], bool] | None = None) -> bool:
@@ -67,16 +71,21 @@ class Program:
         if self.estimated_cost > COST_LIMIT:
             return self.evaluate(device, cancelled).match
         # An expression that cannot exceed the limit need not be metered.
-        return _decided(self._fast, Frame(device.value, self._slots, None, cancelled))
+        return with_room(lambda: _decided(self._fast, Frame(device.value, self._slots, None, cancelled)))
 
     def evaluate(
         self, device: DeviceInput, cancelled: Callable[[], bool] | None = None, *, limit: int = COST_LIMIT
     ) -> Evaluation:
         """Whether the device matches, and at what cost. Raises CelRuntimeError."""
         if self._metered is None:
-            self._metered = self._step.compile(CostMeter())
-        frame = Frame(device.value, self._slots, limit, cancelled)
-        return Evaluation(_decided(self._metered, frame), frame.cost)
+            self._metered = with_room(lambda: self._step.compile(CostMeter()))
+        metered = self._metered
+
+        def run() -> Evaluation:
+            frame = Frame(device.value, self._slots, limit, cancelled)
+            return Evaluation(_decided(metered, frame), frame.cost)
+
+        return with_room(run)
 
 
 def _decided(run: Run, frame: Frame) -> bool:
@@ -149,6 +158,10 @@ def compile_selector(
     text of the API server.
     """
     env = _environment(features, environment)
+    return with_room(lambda: _selector(expression, env))
+
+
+def _selector(expression: str, env: Environment) -> Program:
     checked, planner = _compiled(expression, env)
     output = checked.output
     if not (output.same(BOOL) or output.same(env.attribute)):
@@ -167,19 +180,9 @@ def _environment(features: Collection[str], kind: Kind) -> Environment:
 
 def _compiled(expression: str, env: Environment) -> tuple[Checked, Planner]:
     source = Source(expression)
-    tokens, problems = tokenize(source)
     builder = Builder(source)
-    try:
-        tree = parse(tokens)
-        expr = builder.build(tree)
-    except NotCorrect:
-        raise CompileError("compilation failed: Syntax error") from None
-    except (TooDeep, TreeTooDeep) as error:
-        source.report(NO_LOCATION, str(error))
-        raise _failed(source) from None
-    for offset, message in problems:
-        source.report(source.location(offset), f"Syntax error: {message}")
-    if source.problem_count:
+    expr = _read(source, builder)
+    if source.problem_count or expr is None:
         raise _failed(source)
     checked = check(expr, source, builder.positions, env.names)
     if not source.problem_count:
@@ -187,6 +190,50 @@ def _compiled(expression: str, env: Environment) -> tuple[Checked, Planner]:
     if source.problem_count:
         raise _failed(source)
     return checked, Planner(checked, env.functions, env.names.type_names)
+
+
+def _read(source: Source, builder: Builder) -> Expr | None:
+    """The expression, as far as it can be read; problems are reported to the source."""
+    tokens, problems = tokenize(source)
+    try:
+        try:
+            return (
+                builder.build(parse(tokens))
+                if not problems
+                else _read_wrong(source, builder, tokens, problems)
+            )
+        except NotCorrect:
+            return _read_wrong(source, builder, tokens, problems)
+    except (TooDeep, TreeTooDeep) as error:
+        source.report(NO_LOCATION, str(error))
+        return None
+
+
+def _read_wrong(
+    source: Source, builder: Builder, tokens: Sequence[Token], problems: Sequence[Unreadable]
+) -> Expr | None:
+    recovery = Recovery(tokens, source.text, problems)
+    given_up: str | None = None
+    context = None
+    try:
+        context = recovery.parse()
+    except GivenUp as error:
+        given_up = str(error)
+    reports = [(problem.offset, problem.message) for problem in (*problems, *recovery.problems)]
+    for offset, message in reports[:MAX_SYNTAX_ERRORS]:
+        source.report(_place(source, offset), f"Syntax error: {message}")
+    if len(reports) > MAX_SYNTAX_ERRORS:
+        offset = reports[MAX_SYNTAX_ERRORS][0]
+        source.report(_place(source, offset), f"Syntax error: More than {MAX_SYNTAX_ERRORS} syntax errors")
+        return None
+    if given_up:
+        source.report(NO_LOCATION, given_up)
+    return None if context is None else builder.build(as_tree(context))
+
+
+def _place(source: Source, offset: int) -> Location:
+    # Nothing at all has no first column.
+    return source.location(offset) if source.text else Location(1, -1)
 
 
 def _failed(source: Source) -> CompileError:

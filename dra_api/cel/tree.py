@@ -56,12 +56,13 @@ class Unary(Node):
 
 @dataclass(slots=True)
 class Member(Node):
-    """`member.id` or `member.?id`."""
+    """`member.id` or `member.?id`; `unnamed` is where a name was looked for in vain."""
 
     member: Node | None
     op: Token | None
     optional: bool
     id: Token | None
+    unnamed: int | None = None
 
 
 @dataclass(slots=True)
@@ -122,7 +123,7 @@ class CreateMap(Node):
 
 @dataclass(slots=True)
 class CreateMessage(Node):
-    """`Name{...}`; fields are (optional, identifier)."""
+    """`Name{...}`; fields are (optional, identifier), the first at `inside`."""
 
     dot: bool
     ids: list[Token]
@@ -130,6 +131,7 @@ class CreateMessage(Node):
     fields: list[tuple[bool, Token | None]]
     columns: list[Token]
     values: list[Node]
+    inside: int = 0
 
 
 @dataclass(slots=True)

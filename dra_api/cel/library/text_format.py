@@ -153,7 +153,7 @@ def _scientific(value: float, places: int) -> str:
     mantissa, _, exponent = f"{value:.{places}e}".partition("e")
     power = int(exponent)
     raised = f"{'-' if power < 0 else ''}{abs(power):02d}".translate(_SUPERSCRIPT)
-    return f"{mantissa}\u202f×\u202f10{raised}"
+    return f"{mantissa}×10{raised}"
 
 
 def _string(value: Any) -> str:
