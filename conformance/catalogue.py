@@ -25,7 +25,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "permissions",
         "lifecycle",
     ),
-    "allocation": ("sentinel", "selection"),
+    "allocation": ("sentinel", "claims", "selection"),
 }
 """The areas of each suite, in the order of the catalogue; an area is a file of records with a module of tests."""
 GATES: Mapping[str, str] = {"contract": "DRV-REG-01"}

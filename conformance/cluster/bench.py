@@ -37,6 +37,7 @@ _KINDS = {
     "Namespace": ("v1", "namespaces"),
 }
 _CLUSTER_SCOPED = ("DeviceClass", "ResourceSlice", "Namespace")
+_WORKLOADS = ("DaemonSet", "Deployment", "Job")
 _SERIAL = itertools.count(1)
 
 
@@ -88,15 +89,14 @@ class ClusterBench:
             driver.faults.unprepare = driver.faults.unprepare_rpc = ""
             driver.faults.block_prepare.clear()
             driver.faults.block_unprepare.clear()
-        with contextlib.suppress(ClientError):
-            for item in self.client.list("v1", "pods", self.namespace):
-                self._delete_pod_now(item["metadata"]["name"])
+        for kind, namespace, name in self._made:
+            if kind in _WORKLOADS:
+                # In the foreground, so that nothing is made anew by a controller in between.
+                body = {"propagationPolicy": "Foreground"}
+                with contextlib.suppress(ClientError):
+                    self.client.delete(*_KINDS[kind], name, namespace, body)
         with contextlib.suppress(Failed, ClientError):
-            self.wait_until(
-                lambda: not self.client.list("v1", "pods", self.namespace),
-                "every Pod of the test is gone",
-                10.0,
-            )
+            self.wait_until(self._pods_gone, "every Pod of the test is gone", 10.0)
         with contextlib.suppress(ClientError):
             self.client.delete("v1", "namespaces", self.namespace)
         for kind, namespace, name in reversed(self._made):
@@ -106,9 +106,14 @@ class ClusterBench:
         for driver in self._drivers:
             driver.stop()
 
-    def _delete_pod_now(self, name: str) -> None:
-        with contextlib.suppress(ClientError):
-            self.client.delete("v1", "pods", name, self.namespace, body={"gracePeriodSeconds": 1})
+    def _pods_gone(self) -> bool:
+        """Delete the Pods that are there; whether there were none."""
+        pods = self.client.list("v1", "pods", self.namespace)
+        for pod in pods:
+            if "deletionTimestamp" not in pod["metadata"]:
+                name = pod["metadata"]["name"]
+                self.client.delete("v1", "pods", name, self.namespace, body={"gracePeriodSeconds": 1})
+        return not pods
 
     def evidence(self) -> tuple[Evidence, ...]:
         """Objects, events and calls since the test began."""
