@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,19 +12,12 @@ from kubelet_harness import POLITE, Bench, bench, container, driver, run
 from small_driver import NAME
 from test_kubelet_claims import claim, claimed_pod
 
-from clusters.embedded.kubelet.serving.log_options import LogOptions, LogOptionsError, read_options
-from clusters.embedded.kubelet.serving.log_stream import log_stream
+from clusters.containers.log_reader import LogOptions
+from clusters.embedded.kubelet.serving.log_options import LogRequestError, read_options
 from clusters.tls import client_context, generate
 from node_api import sockets
 from node_api.gen import pod_resources_v1_pb2 as messages
 from node_api.gen.pod_resources_v1_pb2_grpc import PodResourcesListerStub
-
-LINES = b"""2026-01-01T00:00:01.5Z stdout F one
-2026-01-01T00:00:02Z stderr F two
-2026-01-01T00:00:03Z stdout P thr
-2026-01-01T00:00:03.1Z stdout F ee
-"""
-TIME_2 = 1767225602.0
 
 
 async def port(made: Bench) -> int:
@@ -140,40 +132,14 @@ def test_a_container_that_waits_has_no_log() -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, b"one\ntwo\nthree\n"),
-        ({"tail_lines": 2}, b"three\n"),
-        ({"tail_lines": 0}, b""),
-        ({"tail_lines": 99}, b"one\ntwo\nthree\n"),
-        ({"since_time": TIME_2}, b"two\nthree\n"),
-        ({"since_seconds": 1}, b"two\nthree\n"),
-        ({"limit_bytes": 5}, b"one\nt"),
-        ({"timestamps": True, "since_time": TIME_2 + 0.5}, b"2026-01-01T00:00:03Z three\n"),
-    ],
-)
-def test_parts_of_a_log(tmp_path: Path, options: dict[str, Any], expected: bytes) -> None:
-    file = tmp_path / "log"
-    file.write_bytes(LINES)
-
-    async def scenario() -> None:
-        async def ended() -> bool:
-            return False
-
-        chunks = [chunk async for chunk in log_stream(file, LogOptions(**options), TIME_2 + 1, ended, None)]
-        assert b"".join(chunks) == expected
-
-    run(scenario())
-
-
 def test_options_that_make_no_sense_are_refused() -> None:
-    assert read_options({"follow": "true", "tailLines": "3"}) == LogOptions(follow=True, tail_lines=3)
-    with pytest.raises(LogOptionsError) as caught:
-        read_options({"tailLines": "many"})
+    assert read_options({"follow": "true", "tailLines": "3"}, 100.0) == LogOptions(follow=True, tail=3)
+    assert read_options({"sinceSeconds": "30"}, 100.0) == LogOptions(since=70.0)
+    with pytest.raises(LogRequestError) as caught:
+        read_options({"tailLines": "many"}, 0.0)
     assert caught.value.status == 400
-    with pytest.raises(LogOptionsError) as caught:
-        read_options({"limitBytes": "0"})
+    with pytest.raises(LogRequestError) as caught:
+        read_options({"limitBytes": "0"}, 0.0)
     assert caught.value.status == 422
 
 

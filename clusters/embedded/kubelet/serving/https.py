@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from clusters import tls
 from clusters.clock import Clock
-from clusters.containers.model import ContainerState
+from clusters.containers.log_reader import read_logs
+from clusters.containers.model import ContainerState, RuntimeServiceError
 from clusters.embedded.kubelet.config import KubeletConfig
 from clusters.embedded.kubelet.dra.claims import ClaimCache
 from clusters.embedded.kubelet.pods import objects
@@ -21,8 +23,7 @@ from clusters.embedded.kubelet.pods.container_status import ID_PREFIX
 from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.pods.source import PodSource
 from clusters.embedded.kubelet.pods.status_manager import StatusManager
-from clusters.embedded.kubelet.serving.log_options import LogOptionsError, read_options
-from clusters.embedded.kubelet.serving.log_stream import log_stream
+from clusters.embedded.kubelet.serving.log_options import LogRequestError, read_options, wants_previous
 from clusters.embedded.kubelet.serving.metrics import Metrics
 from clusters.embedded.runtime.runtime import Runtime
 
@@ -103,45 +104,49 @@ class KubeletServer:
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         info = request.match_info
-        try:
-            options = read_options(request.query)
-        except LogOptionsError as error:
-            return web.Response(status=error.status, text=str(error))
-        pod = self._source.find(info["namespace"], info["pod"])
-        if pod is None:
-            return web.Response(status=404, text=f'pod "{info["pod"]}" does not exist')
         name = info["container"]
-        if objects.find_container(pod, name) is None:
-            return web.Response(status=404, text=f'container "{name}" not found in pod "{info["pod"]}"')
-        status = self._statuses.get(objects.uid(pod)) or objects.status(pod)
         try:
-            container_id = container_of_log(objects.name(pod), status, name, previous=options.previous)
-        except LogOptionsError as error:
+            options = read_options(request.query, self._clock.now())
+            pod = self._source.find(info["namespace"], info["pod"])
+            if pod is None:
+                raise LogRequestError(404, f'pod "{info["pod"]}" does not exist')
+            if objects.find_container(pod, name) is None:
+                raise LogRequestError(404, f'container "{name}" not found in pod "{info["pod"]}"')
+            status = self._statuses.get(objects.uid(pod)) or objects.status(pod)
+            container_id = container_of_log(
+                objects.name(pod), status, name, previous=wants_previous(request.query)
+            )
+        except LogRequestError as error:
             return web.Response(status=error.status, text=str(error))
-        found = await self._container(container_id)
-        if found is None:
+        try:
+            found = await self._runtime.container_status(container_id)
+        except RuntimeServiceError:
             text = f"unable to retrieve container logs for {ID_PREFIX}{container_id}"
-            return web.Response(status=200, text=text)
+            return web.Response(text=text)
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
-
-        async def running() -> bool:
-            now = await self._container(container_id)
-            return now is not None and now.state is not ContainerState.EXITED
-
-        changes = self._runtime.changes() if options.follow else None
-        async for chunk in log_stream(Path(found.log_path), options, self._clock.now(), running, changes):
-            await response.write(chunk)
+        ended = asyncio.Event()
+        watcher = asyncio.create_task(self._note_end(container_id, ended))
+        try:
+            # A container that never started has no log.
+            with contextlib.suppress(FileNotFoundError):
+                async for piece in read_logs(Path(found.log_path), options, lambda: not ended.is_set()):
+                    await response.write(piece)
+        finally:
+            watcher.cancel()
         await response.write_eof()
         return response
 
-    async def _container(self, container_id: str) -> Any:
-        containers = await self._runtime.list_containers()
-        return next((found for found in containers if found.id == container_id), None)
+    async def _note_end(self, container_id: str, ended: asyncio.Event) -> None:
+        changes = self._runtime.changes()
+        with contextlib.suppress(RuntimeServiceError):
+            while (await self._runtime.container_status(container_id)).state is not ContainerState.EXITED:
+                await anext(changes)
+        ended.set()
 
 
 def container_of_log(pod_name: str, status: Object, name: str, *, previous: bool) -> str:
-    """The id of the container whose log is meant. Raises LogOptionsError (400) when there is none."""
+    """The id of the container whose log is meant. Raises LogRequestError (400) when there is none."""
     everyone = [
         *(status.get("containerStatuses") or []),
         *(status.get("initContainerStatuses") or []),
@@ -149,12 +154,12 @@ def container_of_log(pod_name: str, status: Object, name: str, *, previous: bool
     found = next((item for item in everyone if item["name"] == name), None)
     where = f'container "{name}" in pod "{pod_name}"'
     if found is None:
-        raise LogOptionsError(400, f"{where} is not available")
+        raise LogRequestError(400, f"{where} is not available")
     state, last = found["state"], (found.get("lastState") or {}).get("terminated")
     ended = state.get("terminated")
     if previous:
         if last is None or not last.get("containerID"):
-            raise LogOptionsError(
+            raise LogRequestError(
                 400, f'previous terminated container "{name}" in pod "{pod_name}" not found'
             )
         chosen = last["containerID"]
@@ -163,10 +168,10 @@ def container_of_log(pod_name: str, status: Object, name: str, *, previous: bool
     elif ended is not None or last is not None:
         chosen = (ended or {}).get("containerID") or (last or {}).get("containerID")
         if not chosen:
-            raise LogOptionsError(400, f"{where} is terminated")
+            raise LogRequestError(400, f"{where} is terminated")
     else:
         reason = (state.get("waiting") or {}).get("reason")
         if reason is None and "waiting" not in state:
-            raise LogOptionsError(400, f"{where} is waiting to start - no logs yet")
-        raise LogOptionsError(400, f"{where} is waiting to start: {reason or ''}")
+            raise LogRequestError(400, f"{where} is waiting to start - no logs yet")
+        raise LogRequestError(400, f"{where} is waiting to start: {reason or ''}")
     return str(chosen).removeprefix(ID_PREFIX)
