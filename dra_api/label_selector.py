@@ -5,7 +5,7 @@ Source: apimachinery v0.37.2 `pkg/apis/meta/v1/helpers.go`, `pkg/labels/selector
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .validation.names import label_key_problems, label_value_problems
@@ -25,14 +25,22 @@ def matches(selector: Selector | None, labels: Mapping[str, str] | None) -> bool
 
     Raises LabelSelectorError.
     """
+    return matcher(selector)(labels)
+
+
+def matcher(selector: Selector | None) -> Callable[[Mapping[str, str] | None], bool]:
+    """A test of labels, for many of them: the selector is checked once. Raises LabelSelectorError."""
     if selector is None:
-        return False
+        return lambda labels: False
     check(selector)
-    found = labels or {}
     pairs = (selector.get("matchLabels") or {}).items()
-    return all(found.get(key) == value for key, value in pairs) and all(
-        _fits(expression, found) for expression in selector.get("matchExpressions") or []
-    )
+    expressions = selector.get("matchExpressions") or []
+
+    def test(labels: Mapping[str, str] | None) -> bool:
+        found = labels or {}
+        return pairs <= found.items() and all(_fits(expression, found) for expression in expressions)
+
+    return test
 
 
 def _fits(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

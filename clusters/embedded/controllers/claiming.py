@@ -9,7 +9,7 @@ from clusters.client import ClientError
 from clusters.embedded.components.client import ApiClient, Object
 from clusters.embedded.controllers.controller import SyncError
 from clusters.embedded.controllers.pods import controller_of, controller_ref, is_deleted, labels_of
-from dra_api.label_selector import Selector, matches
+from dra_api.label_selector import Selector, matcher
 
 
 async def claim(
@@ -30,10 +30,10 @@ async def claim(
     """
     resource, api_version, objects_resource = resources
     if not callable(fits):
-        selector = fits
+        test = matcher(fits)
 
         def fits(obj: Object) -> bool:
-            return matches(selector, labels_of(obj))
+            return test(labels_of(obj))
 
     claimed: list[Object] = []
     errors: list[ClientError] = []

@@ -13,6 +13,7 @@ from clusters.embedded.components.events import EventRecorder
 from clusters.embedded.controllers.pods import controller_ref, namespace_terminating
 
 _NAME_LIMIT: Final = 253
+_AT_ONCE: Final = 16
 Item = TypeVar("Item")
 
 
@@ -72,8 +73,7 @@ async def slow_start(count: int, create: Callable[[int], Awaitable[None]]) -> tu
     """
     successes, start, size = 0, 0, min(count, 1)
     while size > 0:
-        calls = [_outcome(create, index) for index in range(start, start + size)]
-        errors = [error for error in await asyncio.gather(*calls) if error is not None]
+        errors = await _outcomes(create, range(start, start + size))
         successes += size - len(errors)
         if errors:
             return successes, errors[0]
@@ -84,13 +84,21 @@ async def slow_start(count: int, create: Callable[[int], Awaitable[None]]) -> tu
 
 async def together(function: Callable[[Item], Awaitable[None]], items: Iterable[Item]) -> ClientError | None:
     """Call `function` for all items at once; the first error in their order."""
-    errors = await asyncio.gather(*(_outcome(function, item) for item in items))
-    return next((error for error in errors if error is not None), None)
+    errors = await _outcomes(function, items)
+    return errors[0] if errors else None
 
 
-async def _outcome(function: Callable[[Item], Awaitable[None]], item: Item) -> ClientError | None:
-    try:
-        await function(item)
-    except ClientError as error:
-        return error
-    return None
+async def _outcomes(function: Callable[[Item], Awaitable[None]], items: Iterable[Item]) -> list[ClientError]:
+    """The errors of calls that run at once, but no more than so many that they get by with a few connections."""
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def call(item: Item) -> ClientError | None:
+        async with places:
+            try:
+                await function(item)
+            except ClientError as error:
+                return error
+        return None
+
+    outcomes = await asyncio.gather(*(call(item) for item in items))
+    return [error for error in outcomes if error is not None]

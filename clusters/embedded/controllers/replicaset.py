@@ -39,7 +39,7 @@ from clusters.embedded.controllers.pods import (
     owned,
     owned_or_orphaned,
 )
-from dra_api.label_selector import LabelSelectorError, matches
+from dra_api.label_selector import LabelSelectorError, matcher, matches
 
 APPS: Final = "apps/v1"
 _KIND: Final = "ReplicaSet"
@@ -138,10 +138,11 @@ class ReplicaSetController(Controller):
             found["spec"]["selector"],
             written=lambda pod: self._written.note(key, "pods", pod),
         )
+        fits = matcher(found["spec"]["selector"])
         terminating = [
             pod
             for pod in candidates
-            if is_terminating(pod) and controlled_by(pod, found) and _selects(found, pod)
+            if is_terminating(pod) and controlled_by(pod, found) and fits(labels_of(pod))
         ]
         failure: ClientError | None = None
         if may_act and not is_deleted(found):

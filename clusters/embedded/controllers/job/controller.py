@@ -54,7 +54,7 @@ class JobController(Controller):
         """Free the Pods that no Job frees; which these are is known when both caches are filled."""
         await self._jobs.wait_synced()
         await self._pods.wait_synced()
-        await run_workers(self._strays, self._free, name=self.name)
+        await run_workers(self._strays, self._free, name=self.name, log=self.log)
 
     def _on_job(self, old: Object | None, new: Object | None) -> None:
         key = changed_key(old, new)
