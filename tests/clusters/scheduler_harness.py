@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from apiserver_harness import ADMIN, Http, tokens
+from apiserver_harness import ADMIN, Http
 
 from clusters.clock import Clock
+from clusters.embedded.apiserver.auth.tokens import StaticTokens
+from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
 from clusters.embedded.apiserver.thread import ServerThread
 from clusters.embedded.components.client import ApiClient
@@ -25,6 +27,11 @@ NAMESPACE = "/api/v1/namespaces/default"
 DRA = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{DRA}/namespaces/default/resourceclaims"
 DRIVER = "gpu.example.com"
+SCHEDULER = "scheduler-token"
+USERS = {
+    ADMIN: User("admin", groups=(MASTERS,)),
+    SCHEDULER: User("system:kube-scheduler", groups=("system:authenticated",)),
+}
 Object = dict[str, Any]
 Result = TypeVar("Result")
 
@@ -45,7 +52,7 @@ class Bench:
         loaded = load_config(config, self._gates)
 
         def context(log: logging.Logger) -> Context:
-            client = ApiClient(self.server.url, self._tls, ADMIN, "kube-scheduler/v1.37.2")
+            client = ApiClient(self.server.url, self._tls, SCHEDULER, "kube-scheduler/v1.37.2")
             return Context(client, self.clock, self._gates, log)
 
         self.host.register(name, lambda: Scheduler(loaded), context)
@@ -187,7 +194,7 @@ class Bench:
 @contextmanager
 def bench(config: Any = "", *, start: bool = True, **gates: bool) -> Iterator[Bench]:
     """A server and a scheduler that runs (unless told otherwise) while the block does."""
-    server = ServerThread(ServerConfig(tokens=tokens(), feature_gates=gates)).start()
+    server = ServerThread(ServerConfig(tokens=StaticTokens(USERS), feature_gates=gates)).start()
     result = Bench(server, gates)
     try:
         if start:

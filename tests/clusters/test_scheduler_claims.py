@@ -205,24 +205,12 @@ def test_a_half_bound_claim_is_picked_up_by_the_next_scheduler() -> None:
         # Killed after allocation and reservation were written, before the pod was bound.
         b.claim("c2")
         pod = b.pod("p2", "c2")
-        consumer = {"resource": "pods", "name": "p2", "uid": pod["metadata"]["uid"]}
-        b.http.patch(f"{CLAIMS}/c2", {"metadata": {"finalizers": [FINALIZER]}})
-        result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
-        selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
-        status = {
-            "allocation": {
-                "devices": {"results": [result]},
-                "nodeSelector": {"nodeSelectorTerms": [selector]},
-                "allocationTimestamp": "2026-01-02T03:04:05Z",
-            },
-            "reservedFor": [consumer],
-        }
-        assert b.http.patch(f"{CLAIMS}/c2/status", {"status": status}).code == 200
+        reserve(b, "c2", pod)
         b.add_scheduler()
         assert b.node_of("p1") == "n1"
         assert b.node_of("p2") == "n1"
         assert b.device_of("c1") == ("n1", "gpu-1")
-        assert b.get_claim("c2")["status"]["reservedFor"] == [consumer]
+        assert [entry["name"] for entry in b.get_claim("c2")["status"]["reservedFor"]] == ["p2"]
 
 
 def test_taints_of_rules_keep_devices_from_being_allocated(b: Bench) -> None:
@@ -259,3 +247,36 @@ def test_the_earlier_alternative_decides_on_the_node(b: Bench) -> None:
     b.http.created(CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}})
     b.pod("p", "c")
     assert b.node_of("p") == "n3"
+
+
+def test_a_claim_that_only_the_pod_itself_holds_is_given_up_for_another_node() -> None:
+    with bench(start=False) as b:
+        b.device_class()
+        for name in ("n1", "n2"):
+            b.node(name)
+            b.slice(name, "gpu-0")
+        b.http.patch("/api/v1/nodes/n1", {"spec": {"unschedulable": True}})
+        b.claim("c")
+        pod = b.pod("p", "c")
+        reserve(b, "c", pod)
+        b.add_scheduler()
+        assert b.node_of("p") == "n2"
+        assert b.device_of("c") == ("n2", "gpu-0")
+
+
+def reserve(b: Bench, claim: str, pod: dict[str, Any]) -> None:
+    """Allocate gpu-0 of n1 to the claim and reserve it for the pod."""
+    metadata = pod["metadata"]
+    consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
+    b.http.patch(f"{CLAIMS}/{claim}", {"metadata": {"finalizers": [FINALIZER]}})
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
+    selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    status = {
+        "allocation": {
+            "devices": {"results": [result]},
+            "nodeSelector": {"nodeSelectorTerms": [selector]},
+            "allocationTimestamp": "2026-01-02T03:04:05Z",
+        },
+        "reservedFor": [consumer],
+    }
+    assert b.http.patch(f"{CLAIMS}/{claim}/status", {"status": status}).code == 200
