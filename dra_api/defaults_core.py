@@ -17,6 +17,7 @@ Object = dict[str, Any]
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _MILLI: Final = -3
+_AFFINITY_SECONDS: Final = 10800
 _FILE_MODE: Final = 420  # 0644
 _PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _POD_SPEC: Final = {
@@ -186,6 +187,28 @@ def _secret(secret: Object) -> None:
         secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
+def _service(service: Object) -> None:
+    spec: Object = service.setdefault("spec", {})
+    spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        config = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+        config.setdefault("timeoutSeconds", _AFFINITY_SECONDS)
+    spec["type"] = spec.get("type") or "ClusterIP"
+    for port in spec.get("ports") or []:
+        port["protocol"] = port.get("protocol") or "TCP"
+        if port.get("targetPort") in (None, 0, ""):
+            port["targetPort"] = port.get("port", 0)
+    external = spec["type"] in ("NodePort", "LoadBalancer")
+    if external or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
+        spec["externalTrafficPolicy"] = spec.get("externalTrafficPolicy") or "Cluster"
+    if spec["type"] != "ExternalName" and spec.get("internalTrafficPolicy") is None:
+        spec["internalTrafficPolicy"] = "Cluster"
+    if spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is None:
+        spec["allocateLoadBalancerNodePorts"] = True
+
+
 def _binding(binding: Object) -> None:
     reference = binding.setdefault("roleRef", {})
     reference["apiGroup"] = reference.get("apiGroup") or RBAC_GROUP
@@ -199,6 +222,7 @@ _DEFAULTERS: Final[dict[str, Callable[[Object], None]]] = {
     "Node": _node,
     "Namespace": _namespace,
     "Secret": _secret,
+    "Service": _service,
     "RoleBinding": _binding,
     "ClusterRoleBinding": _binding,
 }

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from .. import features
+from ..cel import COST_LIMIT
 from . import limits
-from .cel import validate_cel
+from .cel import validate_derived_expression
 from .devices import (
     RequestNames,
     check_configuration,
@@ -25,6 +26,9 @@ _ONE_OF: Final = "exactly one of `exactly` or `firstAvailable` is required"
 # The server's text for neither, although it speaks of several.
 _NO_ATTRIBUTE: Final = (
     'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+)
+_TOO_COMPLEX: Final = (
+    "too complex, total cost of derived attribute CEL expressions in the claim exceeds cost limit"
 )
 _UNUSED: Final = (
     "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
@@ -45,6 +49,7 @@ class _Devices:
         self._gates = gates
         self._names = RequestNames(devices)
         self._constrained = _constrained_attributes(devices.get("constraints") or [])
+        self._derived_cost = 0
 
     def check(self, path: str) -> None:
         found, devices = self._found, self._devices
@@ -62,6 +67,8 @@ class _Devices:
         )
         configs = devices.get("config") or []
         check_list(found, configs, limits.CONFIGS, f"{path}.config", self._check_config, declared=True)
+        if self._derived_cost > COST_LIMIT:
+            found.forbidden(path, _TOO_COMPLEX)
 
     def _check_request(self, request: Object, path: str) -> None:
         found = self._found
@@ -100,7 +107,7 @@ class _Devices:
     def _check_demand(self, demand: Object, path: str, reference: str) -> None:
         """What `exactly` and a sub-request have in common."""
         found = self._found
-        check_selectors(found, demand.get("selectors") or [], f"{path}.selectors")
+        check_selectors(found, demand.get("selectors") or [], f"{path}.selectors", self._gates)
         self._check_derived(demand.get("derivedAttributes") or [], f"{path}.derivedAttributes", reference)
         mode, count = demand.get("allocationMode") or "", demand.get("count") or 0
         if mode == "All":
@@ -131,7 +138,10 @@ class _Devices:
             if not expression:
                 found.required(f"{where}.expression", declared=True)
             else:
-                found.extend(validate_cel(expression, f"{where}.expression"))
+                errors, cost = validate_derived_expression(expression, f"{where}.expression", self._gates)
+                found.extend(errors)
+                # Upstream adds with 64 bits.
+                self._derived_cost = (self._derived_cost + cost) % 2**64
         check_unique(found, attributes, path, _name, _name, declared=False)
 
     def _is_constrained(self, attribute: str, reference: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import FieldError
-from . import event, pod, pod_update, rbac
+from . import event, pod, pod_update, rbac, service
 from .findings import Findings
 from .metadata import IMMUTABLE, check_finalizer
 from .names import (
@@ -105,6 +105,8 @@ def _check(found: Findings, obj: Object, old: Object | None, sent_as: str) -> No
         _check_node(found, obj, old)
     elif kind == "ConfigMap":
         _check_config_map(found, obj, old)
+    elif kind == "Service":
+        service.check_service(found, obj, old)
     elif kind == "Secret":
         _check_secret(found, obj, old)
 

@@ -20,14 +20,14 @@ Object = Mapping[str, Any]
 def create(found: Findings, obj: Object, gates: Collection[str]) -> None:
     """Rules for a new class."""
     _check_meta(found, obj)
-    _check_spec(found, obj.get("spec") or {}, None)
+    _check_spec(found, obj.get("spec") or {}, None, gates)
 
 
 def update(found: Findings, new: Object, old: Object, gates: Collection[str]) -> None:
     """Rules for a changed class: unchanged expressions and configurations are not judged again."""
     _check_meta(found, new)
     found.extend(validate_object_meta_update(new, old))
-    _check_spec(found, new.get("spec") or {}, old.get("spec") or {})
+    _check_spec(found, new.get("spec") or {}, old.get("spec") or {}, gates)
 
 
 def _check_meta(found: Findings, obj: Object) -> None:
@@ -38,9 +38,9 @@ def _check_meta(found: Findings, obj: Object) -> None:
         found.invalid_each("metadata.name", name, dns_subdomain_problems(name, BYTES), declared=True)
 
 
-def _check_spec(found: Findings, spec: Object, old: Object | None) -> None:
+def _check_spec(found: Findings, spec: Object, old: Object | None, gates: Collection[str]) -> None:
     selectors, configs = spec.get("selectors") or [], spec.get("config") or []
-    check_selectors(found, selectors, "spec.selectors", stored=_unchanged(spec, old, "selectors"))
+    check_selectors(found, selectors, "spec.selectors", gates, stored=_unchanged(spec, old, "selectors"))
     stored = _unchanged(spec, old, "config")
     check_list(
         found,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from . import limits
-from .cel import validate_cel
+from .cel import validate_selector_expression
 from .findings import Findings, check_list, check_set, check_unique
 from .formats import check_driver, check_json_object, check_label, check_label_key, check_label_value
 from .names import not_supported
@@ -62,7 +62,9 @@ def check_request_reference(found: Findings, name: str, known: RequestNames, pat
         found.invalid(path, name, _REQUEST_REFERENCE)
 
 
-def check_selectors(found: Findings, selectors: Sequence[Object], path: str, *, stored: bool = False) -> None:
+def check_selectors(
+    found: Findings, selectors: Sequence[Object], path: str, gates: Collection[str], *, stored: bool = False
+) -> None:
     """Device selectors; expressions of `stored` ones are not compiled again."""
 
     def check(selector: Object, where: str) -> None:
@@ -70,7 +72,8 @@ def check_selectors(found: Findings, selectors: Sequence[Object], path: str, *, 
         if cel is None:
             found.required(f"{where}.cel")
         elif not stored:
-            found.extend(validate_cel(cel.get("expression") or "", f"{where}.cel.expression"))
+            expression = cel.get("expression") or ""
+            found.extend(validate_selector_expression(expression, f"{where}.cel.expression", gates))
 
     check_list(found, selectors, limits.SELECTORS, path, check, declared=True)
 

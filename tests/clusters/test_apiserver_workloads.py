@@ -336,3 +336,38 @@ def test_budgets_need_a_revision_to_be_replaced(http: Http) -> None:
     http.created(path, body)
     assert http.put(f"{path}/b", body).code == 422
     assert cells(http, f"{path}/b")[1] == ["b", "1", "N/A", 0]
+
+
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+def test_services_get_addresses(http: Http) -> None:
+    spec = {"selector": {"app": "x"}, "ports": [{"port": 80}]}
+    stored = http.created(SERVICES, {"metadata": {"name": "web"}, "spec": spec})["spec"]
+    assert stored["clusterIP"].startswith("10.")
+    assert stored["clusterIPs"] == [stored["clusterIP"]]
+    assert stored["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    names, values = cells(http, f"{SERVICES}/web")
+    assert names == ["Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector*"]
+    assert values == ["web", "ClusterIP", stored["clusterIP"], "<none>", "80/TCP", "app=x"]
+    kept = http.patch(f"{SERVICES}/web", {"spec": {"clusterIP": None, "clusterIPs": None}}).json["spec"]
+    assert kept["clusterIP"] == stored["clusterIP"]
+    assert causes(http.patch(f"{SERVICES}/web", {"spec": {"clusterIP": "10.96.9.9"}})).keys() == {
+        "spec.clusterIPs[0]"
+    }
+    opened = http.patch(f"{SERVICES}/web", {"spec": {"type": "NodePort"}}).json["spec"]
+    assert 30000 <= opened["ports"][0]["nodePort"] < 32768
+
+
+def test_services_are_judged(http: Http) -> None:
+    assert causes(http.post(SERVICES, {"metadata": {"name": "1x"}, "spec": {}})).keys() == {
+        "metadata.name",
+        "spec.ports",
+    }
+    headless = {"metadata": {"name": "headless"}, "spec": {"clusterIP": "None", "selector": {"a": "b"}}}
+    assert http.created(SERVICES, headless)["spec"]["clusterIPs"] == ["None"]
+
+
+def test_every_cluster_has_the_service_of_its_api(http: Http) -> None:
+    values = cells(http, f"{SERVICES}/kubernetes")[1]
+    assert values == ["kubernetes", "ClusterIP", "10.96.0.1", "<none>", "443/TCP", "<none>"]

@@ -8,6 +8,7 @@ from typing import Final
 from clusters.embedded.apiserver.auth import bootstrap
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Object, Store
+from clusters.embedded.apiserver.strategies.service import API_SERVER_ADDRESS
 from clusters.embedded.apiserver.times import timestamp
 from dra_api.defaults_core import NAMESPACE_LABEL
 
@@ -25,6 +26,7 @@ def populate(store: Store, resources: Resources, gates: frozenset[str], now: flo
         _create(store, resources, _service_account(name, "default"), created)
     for name in bootstrap.controller_names(gates):
         _create(store, resources, _service_account(bootstrap.SYSTEM_NAMESPACE, name), created)
+    _create(store, resources, _api_service(), created)
     for obj in bootstrap.objects(gates):
         _create(store, resources, obj, created)
 
@@ -36,6 +38,28 @@ def _namespace(name: str) -> Object:
         "metadata": {"name": name, "labels": {NAMESPACE_LABEL: name}},
         "spec": {"finalizers": ["kubernetes"]},
         "status": {"phase": "Active"},
+    }
+
+
+def _api_service() -> Object:
+    """The Service by which Pods of a real cluster reach the API server."""
+    port = {"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    return {
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+        "spec": {
+            "ports": [port],
+            "clusterIP": API_SERVER_ADDRESS,
+            "clusterIPs": [API_SERVER_ADDRESS],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+        },
+        "status": {"loadBalancer": {}},
     }
 
 

@@ -158,6 +158,20 @@ _CORE: Final = (
     ),
 )
 
+_SERVICES: Final = Resource(
+    "",
+    "services",
+    "Service",
+    True,
+    short_names=("svc",),
+    categories=("all",),
+    subresources=(_STATUS,),
+    create_on_update=True,
+    delete_returns_object=frozenset({"v1"}),
+    fields={**_META, "spec.clusterIP": text_at("spec", "clusterIP"), "spec.type": text_at("spec", "type")},
+    field_error="plain",
+)
+
 _EVENTS: Final = (
     Resource(
         "events.k8s.io",
@@ -290,6 +304,7 @@ _AUTHZ: Final = "authorization.k8s.io"
 # In the order in which discovery lists the groups.
 TABLE: Final = (
     *_CORE,
+    _SERVICES,
     *_APPS,
     *_EVENTS,
     _create_only("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),

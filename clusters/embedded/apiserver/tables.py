@@ -253,6 +253,9 @@ _TABLES: Final[dict[str, Table]] = {
                  "Completed", pools="integer"),
         _pool_status,
     ),
+    "Service": Table(
+        _columns("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector*"), workload_cells.service
+    ),
     "Deployment": Table(
         _columns("Name", "Ready", "Up-to-date", "Available", "Age", *_TEMPLATE, "Selector*", **_COUNTS),
         workload_cells.deployment,

@@ -162,6 +162,41 @@ def disruption_budget(obj: Object, now: float) -> list[Any]:
     return [_name(obj), *limits, status.get("disruptionsAllowed", 0), age(obj, now)]
 
 
+def service(obj: Object, now: float) -> list[Any]:
+    """Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector."""
+    spec, status = _parts(obj)
+    kind = spec.get("type", "")
+    addresses = spec.get("clusterIPs") or []
+    ports = [
+        f"{port.get('port', 0)}{_node_port(port)}/{port.get('protocol', '')}"
+        for port in spec.get("ports") or []
+    ]
+    return [
+        _name(obj),
+        kind,
+        addresses[0] if addresses else _NONE,
+        _external(kind, spec, status),
+        ",".join(ports) or _NONE,
+        age(obj, now),
+        _labels(spec.get("selector")),
+    ]
+
+
+def _node_port(port: Mapping[str, Any]) -> str:
+    return f":{port['nodePort']}" if port.get("nodePort") else ""
+
+
+def _external(kind: str, spec: dict[str, Any], status: dict[str, Any]) -> str:
+    if kind == "ExternalName":
+        return str(spec.get("externalName", ""))
+    found: list[str] = []
+    if kind == "LoadBalancer":
+        ingress = (status.get("loadBalancer") or {}).get("ingress") or []
+        found = sorted({each.get("ip") or each.get("hostname") or "" for each in ingress} - {""})
+    found += spec.get("externalIPs") or []
+    return ",".join(found) or ("<pending>" if kind == "LoadBalancer" else _NONE)
+
+
 def scale(obj: Object, now: float) -> list[Any]:
     """Name, Desired, Available, Age."""
     spec, status = _parts(obj)

@@ -8,6 +8,7 @@ from clusters.embedded.apiserver.resources import Resource
 from clusters.embedded.apiserver.strategies import core, resource, workloads
 from clusters.embedded.apiserver.strategies.base import Strategy
 from clusters.embedded.apiserver.strategies.pod import PodStrategy
+from clusters.embedded.apiserver.strategies.service import ServiceStrategy
 
 _DRA: Final = "resource.k8s.io"
 
@@ -15,6 +16,7 @@ _TABLE: Final[dict[tuple[str, str], Strategy]] = {
     ("", "nodes"): core.NodeStrategy(),
     ("", "namespaces"): core.NamespaceStrategy(),
     ("", "pods"): PodStrategy(),
+    ("", "services"): ServiceStrategy(),
     ("apps", "controllerrevisions"): workloads.RevisionStrategy(),
     ("apps", "daemonsets"): workloads.DaemonSetStrategy(),
     ("apps", "deployments"): workloads.DeploymentStrategy(),
