@@ -5,13 +5,16 @@ import os
 import random
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from workload_harness import Lab, lab, template, workload
 
 from clusters.client import ClientError
 from clusters.clock import Clock
+from clusters.embedded.components.informer import Informer
+from clusters.embedded.controllers.controller import Written
 from clusters.embedded.controllers.deletion_order import pods_to_delete
 from clusters.embedded.controllers.expectations import Expectations
 from clusters.embedded.controllers.pod_control import slow_start
@@ -136,6 +139,36 @@ def test_a_controller_killed_at_random_ends_with_the_wanted_pods(tmp_path: Path)
         for index, replicas in wanted.items():
             room.status("replicasets", f"chaos{index}", seconds=20, replicas=replicas, readyReplicas=replicas)
             assert len(room.names(f"app=chaos{index}")) == replicas
+
+
+def test_a_cache_that_lags_makes_no_pod_too_many(tmp_path: Path) -> None:
+    with lab(tmp_path) as room:
+        room.start_lagging(CONTROLLER)
+        room.create("replicasets", replica_set("late", 3))
+        for number in range(10):
+            # Each change is a reason for another sync, with a cache that does not know all Pods yet.
+            room.patch("replicasets", "late", {"metadata": {"annotations": {"n": str(number)}}})
+            time.sleep(0.03)
+        room.status("replicasets", "late", readyReplicas=3)
+        assert len(room.names("app=late")) == 3
+        room.until(lambda: len(room.events("late")) >= 3, "events")
+        assert [reason for reason, _, _ in room.events("late")] == ["SuccessfulCreate"] * 3
+
+
+def test_what_was_written_is_awaited() -> None:
+    cache = SimpleNamespace(resource_version="")
+    written, key = Written({"pods": cast("Informer", cache)}), ("default", "a")
+    assert written.seen(key)
+    written.note(key, "pods", {"metadata": {"resourceVersion": "12"}})
+    written.note(key, "pods", {"metadata": {"resourceVersion": "9"}})
+    assert not written.seen(key)
+    cache.resource_version = "11"
+    assert not written.seen(key)
+    cache.resource_version = "12"
+    assert written.seen(key)
+    cache.resource_version = ""
+    written.forget(key)
+    assert written.seen(key)
 
 
 def _pod(name: str, **more: Any) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,11 +17,13 @@ from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
 from clusters.embedded.apiserver.thread import ServerThread
+from clusters.embedded.components.client import ApiClient
 from clusters.embedded.components.component import Context
 from clusters.embedded.components.informer import Informer
 from clusters.embedded.controllers.job import JobController
 from clusters.embedded.controllers.workloads import WORKLOADS
 from clusters.embedded.hosting import Hosting, service_account
+from clusters.tls import client_context
 
 APPS = "apps/v1"
 BATCH = "batch/v1"
@@ -125,6 +128,21 @@ def _wanted_node(spec: Object) -> str:
     return ""
 
 
+class LaggingClient(ApiClient):
+    """Sees changes of Pods late."""
+
+    lag = 0.15
+
+    async def watch(
+        self, api_version: str, resource: str, namespace: str | None = None, **query: Any
+    ) -> AsyncGenerator[Object, None]:
+        async with contextlib.aclosing(super().watch(api_version, resource, namespace, **query)) as events:
+            async for event in events:
+                if resource == "pods":
+                    await asyncio.sleep(self.lag)
+                yield event
+
+
 class Lab:
     """A control plane of which only the named workload controllers and the kubelet of the test run."""
 
@@ -149,6 +167,16 @@ class Lab:
         self.hosting.register("kubelet", lambda: TestKubelet("node-a"), admin, "kubelet")
         if kubelet:
             self.host.start("kubelet")
+
+    def start_lagging(self, name: str) -> None:
+        """Start a controller whose cache of Pods lags behind."""
+        tls = client_context(self.server.ca_pem)
+
+        def context(log: logging.Logger) -> Context:
+            return Context(LaggingClient(self.server.url, tls, "admin", "test"), self.clock, {}, log)
+
+        self.host.register(name, WORKLOADS[name].factory, context)
+        self.host.start(name)
 
     def close(self) -> None:
         self.hosting.close()
