@@ -28,6 +28,8 @@ PLUGINS: Final = (
     "NodeAffinity",
     "NodePorts",
     "NodeResourcesFit",
+    "PodTopologySpread",
+    "InterPodAffinity",
     "DynamicResources",
     "DefaultPreemption",
     "NodeResourcesBalancedAllocation",

@@ -16,10 +16,12 @@ from .dynamic_resources.plugin import DraAccess, DynamicResources
 from .framework.plugin import Plugin
 from .framework.runtime import Framework, Nominated
 from .plugins.default_preemption import DefaultPreemption, PreemptionAccess
+from .plugins.inter_pod_affinity import InterPodAffinity, NamespaceLabels
 from .plugins.node_affinity import NodeAffinity
 from .plugins.node_ports import NodePorts
 from .plugins.node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from .plugins.placement import NodeName, NodeUnschedulable, SchedulingGates
+from .plugins.pod_topology_spread import PodTopologySpread
 from .plugins.taint_toleration import TaintToleration
 
 WEIGHTS: Final[Mapping[str, int]] = {
@@ -38,6 +40,7 @@ def build_profile(
     dra: DraAccess,
     preemption: PreemptionAccess,
     nominated: Nominated,
+    namespace_labels: NamespaceLabels,
 ) -> Profile:
     """A profile with its plugins in upstream's order."""
     recorder = EventRecorder(
@@ -52,6 +55,8 @@ def build_profile(
         NodeAffinity(),
         NodePorts(),
         NodeResourcesFit(),
+        PodTopologySpread(),
+        InterPodAffinity(namespace_labels),
         DynamicResources(dra, recorder, config.filter_timeout, config.binding_timeout),
         preempting,
         NodeResourcesBalancedAllocation(),

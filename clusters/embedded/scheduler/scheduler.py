@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from allocator import CelCache, SliceCache
@@ -45,7 +46,8 @@ class Scheduler:
         claims = Informer(client, API, RESOURCE)
         slices = Informer(client, API, "resourceslices")
         classes = Informer(client, API, "deviceclasses")
-        informers = [nodes, claims, slices, classes, pods]
+        namespaces = Informer(client, "v1", "namespaces")
+        informers = [namespaces, nodes, claims, slices, classes, pods]
         claim_tracker, slice_tracker = ClaimTracker(gates.consumable_capacity), SliceTracker()
         if gates.taint_rules and await _serves_rules(context):
             rules = Informer(client, API, _RULES)
@@ -57,6 +59,10 @@ class Scheduler:
         enabled = frozenset(name for name, on in gates.all.items() if on)
         compiled = CelCache(lambda expression: compile_selector(expression, features=enabled))
         async with asyncio.TaskGroup() as group:
+
+            def namespace_labels(name: str) -> Mapping[str, str]:
+                return ((namespaces.get("", name) or {}).get("metadata") or {}).get("labels") or {}
+
             dra = DraAccess(
                 claims=claim_tracker,
                 slices=slice_tracker,
@@ -73,7 +79,7 @@ class Scheduler:
             )
             profiles = {
                 profile.scheduler_name: build_profile(
-                    profile, client, clock, dra, preemption, queue.nominator.pods
+                    profile, client, clock, dra, preemption, queue.nominator.pods, namespace_labels
                 )
                 for profile in config.profiles
             }

@@ -16,7 +16,7 @@ ANY_ADDRESS: Final = "0.0.0.0"
 class PodInfo:
     """A pod with what it takes from its node."""
 
-    __slots__ = ("compared_cpu", "compared_memory", "pod", "ports", "requests", "uid")
+    __slots__ = ("compared_cpu", "compared_memory", "pod", "ports", "repels", "requests", "uid")
 
     def __init__(self, pod: Object) -> None:
         self.pod = pod
@@ -26,12 +26,15 @@ class PodInfo:
         self.compared_cpu = compared.get(CPU, 0)
         self.compared_memory = compared.get(MEMORY, 0)
         self.ports = host_ports(pod)
+        affinity = pod["spec"].get("affinity") or {}
+        self.repels = bool(affinity.get("podAntiAffinity"))
+        """Whether it may have anti-affinity against others."""
 
 
 class NodeInfo:
     """A node with its pods, and sums over them. One that a snapshot shows is not changed any more."""
 
-    __slots__ = ("allocatable", "compared", "node", "pods", "ports", "requested", "shared")
+    __slots__ = ("allocatable", "compared", "node", "pods", "ports", "repelling", "requested", "shared")
 
     def __init__(self, node: Object | None = None) -> None:
         self.node: Object | None = None
@@ -41,6 +44,8 @@ class NodeInfo:
         self.compared: Amounts = {CPU: 0, MEMORY: 0}
         """Requested cpu and memory when pods without requests count as small ones."""
         self.ports: dict[Port, int] = {}
+        self.repelling = 0
+        """How many of the pods may have anti-affinity."""
         self.shared = False
         """Whether a snapshot shows this object."""
         self.set_node(node)
@@ -68,7 +73,7 @@ class NodeInfo:
         other.node, other.allocatable = self.node, self.allocatable
         other.pods, other.requested = dict(self.pods), dict(self.requested)
         other.compared, other.ports = dict(self.compared), dict(self.ports)
-        other.shared = False
+        other.repelling, other.shared = self.repelling, False
         return other
 
     def add(self, info: PodInfo) -> None:
@@ -87,6 +92,7 @@ class NodeInfo:
             self.requested[name] = self.requested.get(name, 0) + sign * value
         self.compared[CPU] += sign * info.compared_cpu
         self.compared[MEMORY] += sign * info.compared_memory
+        self.repelling += sign * info.repels
         for port in info.ports:
             left = self.ports.get(port, 0) + sign
             if left > 0:
