@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from small_driver import NAME, SmallDriver
 
@@ -33,6 +33,7 @@ NODE = "n1"
 SECONDS = 15.0
 RESOURCE = "resource.k8s.io/v1"
 Object = dict[str, Any]
+Driver = TypeVar("Driver", bound=SmallDriver)
 
 
 @dataclass(frozen=True)
@@ -249,9 +250,9 @@ async def bench(
 
 
 @contextlib.asynccontextmanager
-async def driver(made: Bench, **attributes: Any) -> AsyncIterator[SmallDriver]:
+async def driver(made: Bench, kind: type[Driver] = SmallDriver, **attributes: Any) -> AsyncIterator[Driver]:  # type: ignore[assignment]
     """A registered driver."""
-    small = SmallDriver(made.root, **{key: attributes.pop(key) for key in ("name",) if key in attributes})
+    small = kind(made.root, **{key: attributes.pop(key) for key in ("name",) if key in attributes})
     for key, value in attributes.items():
         setattr(small, key, value)
     await asyncio.to_thread(small.start)

@@ -87,6 +87,11 @@ class KubeletPaths:
         return self.root / "dra_manager_state"
 
     @property
+    def dra_health(self) -> Path:
+        """What drivers reported about the health of devices."""
+        return self.root / "dra_health_state"
+
+    @property
     def pod_resources(self) -> Path:
         """Socket of the Pod resources API."""
         return self.root / "pod-resources" / "kubelet.sock"

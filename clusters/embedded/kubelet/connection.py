@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -74,6 +74,29 @@ class Connection:
         finally:
             with self._lock:
                 self._calls.discard(pending)
+
+    def stream(self, full_method: str, request: Message, response: Any) -> Iterator[Any]:
+        """Make a call with a stream of answers and yield them; see `call`."""
+        with self._lock:
+            if self._closed:
+                cancelled = rpc_text(grpc.StatusCode.CANCELLED, "context canceled", self.path)
+                raise RpcFailedError(grpc.StatusCode.CANCELLED, cancelled)
+            method = self._watched.channel.unary_stream(
+                full_method,
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            running = method(request)
+            self._calls.add(running)
+        try:
+            yield from running
+        except grpc.RpcError:
+            code = running.code()
+            raise RpcFailedError(code, rpc_text(code, running.details() or "", self.path)) from None
+        finally:
+            running.cancel()
+            with self._lock:
+                self._calls.discard(running)
 
     def close(self) -> threading.Thread | None:
         """Cancel running calls and disconnect in the background; return the thread that ends with it."""

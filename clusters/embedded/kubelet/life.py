@@ -14,7 +14,9 @@ from clusters.embedded.components.informer import Informer
 from clusters.embedded.kubelet.config import KubeletConfig, KubeletPaths
 from clusters.embedded.kubelet.dra.checkpoint import CheckpointFile
 from clusters.embedded.kubelet.dra.claims import ClaimCache
-from clusters.embedded.kubelet.dra.manager import ClaimManager
+from clusters.embedded.kubelet.dra.health import HealthCache
+from clusters.embedded.kubelet.dra.health_monitor import HealthMonitor
+from clusters.embedded.kubelet.dra.manager import HEALTH_STATUS, ClaimManager
 from clusters.embedded.kubelet.dra.wiping import SliceWiper
 from clusters.embedded.kubelet.node.registration import NodeRegistration
 from clusters.embedded.kubelet.node.status import allocatable
@@ -32,6 +34,7 @@ from clusters.embedded.kubelet.pods.workers import PodWorkers
 from clusters.embedded.kubelet.serving.https import KubeletServer
 from clusters.embedded.kubelet.serving.metrics import Metrics
 from clusters.embedded.kubelet.serving.pod_resources import PodResourcesServer
+from clusters.embedded.kubelet.threads import in_thread
 from clusters.embedded.runtime.runtime import Runtime
 
 _NODE_ALLOCATABLE: Final = "DRANodeAllocatableResources"
@@ -100,7 +103,10 @@ class KubeletLife:
     async def run(self) -> None:
         """Start everything and work until cancelled. Raises CheckpointError."""
         cache = ClaimCache(CheckpointFile(self._paths.dra_state))
-        claims = ClaimManager(cache, self._plugins, self._fetch_claim, self._context.gates, self._metrics)
+        health = HealthCache(self._paths.dra_health, self._clock, self._log)
+        claims = ClaimManager(
+            cache, health, self._plugins, self._fetch_claim, self._context.gates, self._metrics
+        )
         node_allocatable = bool(self._context.gates.get(_NODE_ALLOCATABLE))
         facts = NodeFacts(
             self._config.node_ip,
@@ -198,6 +204,9 @@ class KubeletLife:
             group.create_task(wiper.run(self._log), name="slice wiper")
             group.create_task(statuses.run(), name="statuses")
             await source.start()
+            if self._context.gates.get(HEALTH_STATUS, True):
+                monitor = HealthMonitor(self._plugins, health, cache, workers.poke, self._log)
+                group.create_task(monitor.run(), name="device health")
             # Plugins are registered when the Pods are known, as in a real kubelet.
             self._plugins.start()
             group.create_task(self._reconcile_claims(claims, source), name="claims")
@@ -233,5 +242,5 @@ class KubeletLife:
             with contextlib.suppress(Exception):
                 await self._server.close()
         for closer in self._closers:
-            await asyncio.to_thread(closer)
-        await asyncio.to_thread(self._plugins.stop)
+            await in_thread(closer)
+        await in_thread(self._plugins.stop)

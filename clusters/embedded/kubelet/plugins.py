@@ -206,6 +206,26 @@ class PluginManager:
         with self._logged_failure(plugin):
             rules.check_unprepare(claims, response)
 
+    def health_reports(self, endpoint: str) -> Iterator[Any]:
+        """Yield the messages of the health stream of the plugin at this endpoint until the stream ends.
+
+        Raises:
+            PluginError: no plugin with a health service is registered there, or the stream failed.
+        """
+        life = self._life
+        plugins = life.plugins() if life is not None else []
+        plugin = next((found for found in plugins if found.info.endpoint == endpoint), None)
+        if plugin is None or plugin.info.health_service is None:
+            raise PluginError(f"no DRA plugin with a health service at {endpoint}", "not-registered")
+        full = services.full_method(plugin.info.health_service, services.NODE_WATCH_RESOURCES)
+        types = message_types(full)
+        if types is None:
+            raise ValueError(f"{full} is not a health service")
+        try:
+            yield from plugin.connection.stream(full, types.request(), types.response)
+        except RpcFailedError as problem:
+            raise PluginError(f"NodeWatchResources: {problem}", "rpc", problem.code) from problem
+
     def _current(self, driver: str) -> Reconciler:
         life = self._life
         if life is None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -20,16 +19,20 @@ from clusters.embedded.kubelet.dra.claims import (
     ClaimInfo,
     claim_info,
 )
+from clusters.embedded.kubelet.dra.health import HealthCache, claim_health
 from clusters.embedded.kubelet.plugins import PluginManager
 from clusters.embedded.kubelet.pods import objects
 from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.rules import ClaimReference, PluginError, PreparedDevice
 from clusters.embedded.kubelet.serving.metrics import Metrics
+from clusters.embedded.kubelet.threads import in_thread
 from dra_api.quantity import Quantity
 from node_api import services
 
 OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
 EXTENDED_RESOURCE: Final = "DRAExtendedResource"
+HEALTH_STATUS: Final = "ResourceHealthStatus"
+HEALTH_MESSAGE: Final = "ResourceHealthStatusMessage"
 WORKLOAD_CLAIMS: Final = "DRAWorkloadResourceClaims"
 FetchClaim = Callable[[str, str], Awaitable[Object]]
 """Gives a ResourceClaim by namespace and name. Raises ClientError."""
@@ -41,12 +44,13 @@ class ClaimManager:
     def __init__(
         self,
         cache: ClaimCache,
+        health: HealthCache,
         plugins: PluginManager,
         fetch: FetchClaim,
         gates: Mapping[str, bool],
         metrics: Metrics,
     ) -> None:
-        self.cache = cache
+        self.cache, self.health = cache, health
         self._plugins, self._fetch, self._gates, self._metrics = plugins, fetch, gates, metrics
 
     # Prepare
@@ -145,7 +149,7 @@ class ClaimManager:
         self, driver: str, claims: list[ClaimReference]
     ) -> Mapping[str, tuple[PreparedDevice, ...]]:
         with self._grpc(driver, services.NODE_PREPARE_RESOURCES):
-            return (await asyncio.to_thread(self._plugins.prepare, driver, claims)).devices
+            return (await in_thread(self._plugins.prepare, driver, claims)).devices
 
     @contextmanager
     def _grpc(self, driver: str, method: str) -> Iterator[None]:
@@ -216,6 +220,41 @@ class ClaimManager:
             infos.append(info)
         return infos
 
+    def report_health(self, pod: Object, statuses: Sequence[Object]) -> None:
+        """Set allocatedResourcesStatus of regular containers that refer to claims."""
+        if not self._gates.get(HEALTH_STATUS, True):
+            return
+        messages = self._gates.get(HEALTH_MESSAGE, True)
+        names = {claim.name: claim for claim in self._claims(pod) if not claim.extended}
+        specs = {container["name"]: container for container in objects.containers(pod)}
+        for status in statuses:
+            wanted = (specs[status["name"]].get("resources") or {}).get("claims") or []
+            if not wanted:
+                continue
+            entries = {item["name"]: item for item in status.get("allocatedResourcesStatus") or []}
+            for entry in wanted:
+                info = self._info(pod, names.get(entry["name"]))
+                if info is None:
+                    continue
+                request = entry.get("request") or ""
+                name = f"claim:{entry['name']}" + (f"/{request}" if request else "")
+                devices = claim_health(info, request, self.health, messages=messages)
+                entries[name] = {"name": name, "resources": devices}
+            listed = [entries[name] for name in sorted(entries) if entries[name].get("resources")]
+            status.pop("allocatedResourcesStatus", None)
+            if listed:
+                status["allocatedResourcesStatus"] = listed
+
+    def _info(self, pod: Object, claim: PodClaim | None) -> ClaimInfo | None:
+        """What is known of a claim; None when it is not prepared."""
+        if claim is None:
+            return None
+        try:
+            name = claim.object_name(pod)
+        except ClaimError:
+            return None
+        return self.cache.get(objects.namespace(pod), name) if name is not None else None
+
     # Unprepare
 
     async def unprepare(self, pod: Object) -> None:
@@ -248,7 +287,7 @@ class ClaimManager:
                     batches.setdefault(driver, []).append(info.reference)
         for driver in _in_any_order(batches):
             with self._grpc(driver, services.NODE_UNPREPARE_RESOURCES):
-                await asyncio.to_thread(self._plugins.unprepare, driver, batches[driver])
+                await in_thread(self._plugins.unprepare, driver, batches[driver])
         for info in going:
             self.cache.delete(info.namespace, info.name)
         if not noted:

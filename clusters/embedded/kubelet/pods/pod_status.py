@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusters.embedded.kubelet.pods import objects
@@ -28,6 +28,7 @@ class StatusInput:
         host_ip: address of the node.
         ips: addresses of the Pod; those of the runtime if None.
         node_allocatable: whether amounts of node-allocatable claims count.
+        report_health: adds the health of devices to the statuses of regular containers.
     """
 
     pod: Object
@@ -37,6 +38,7 @@ class StatusInput:
     host_ip: str
     ips: tuple[str, ...] | None = None
     node_allocatable: bool = False
+    report_health: Callable[[Object, Sequence[Object]], None] | None = None
 
 
 def generate_status(source: StatusInput, *, terminal: bool) -> Object:
@@ -61,6 +63,8 @@ def generate_status(source: StatusInput, *, terminal: bool) -> Object:
             if text := old.get(field) or objects.status(pod).get(field):
                 status[field] = text
     set_readiness(pod, init, regular)
+    if source.report_health is not None:
+        source.report_health(pod, regular)
     ips = source.runtime.ips if source.ips is None else source.ips
     _addresses(status, pod, ips, source.host_ip)
     kept = [

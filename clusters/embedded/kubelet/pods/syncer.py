@@ -61,6 +61,7 @@ class PodSyncer:
             host_ip=self._node.host_ip,
             ips=ips,
             node_allocatable=self._node.node_allocatable,
+            report_health=self._claims.report_health,
         )
         return generate_status(source, terminal=terminal)
 

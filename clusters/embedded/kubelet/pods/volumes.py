@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import shutil
@@ -19,6 +18,7 @@ from clusters.embedded.kubelet.pods.downward import DownwardError, field_value, 
 from clusters.embedded.kubelet.pods.environment import Fetch
 from clusters.embedded.kubelet.pods.expansion import expand
 from clusters.embedded.kubelet.pods.objects import Object
+from clusters.embedded.kubelet.threads import in_thread
 from node_api.files import write_atomic
 
 _MODE: Final = 0o644
@@ -195,7 +195,7 @@ class PodVolumes:
 
     async def tear_down(self, uid: str) -> None:
         """Remove all files of a Pod."""
-        await asyncio.to_thread(shutil.rmtree, self.folder(uid), ignore_errors=True)
+        await in_thread(shutil.rmtree, self.folder(uid), ignore_errors=True)
 
 
 class _MissingError(Exception):

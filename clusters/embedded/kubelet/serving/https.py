@@ -25,6 +25,7 @@ from clusters.embedded.kubelet.pods.source import PodSource
 from clusters.embedded.kubelet.pods.status_manager import StatusManager
 from clusters.embedded.kubelet.serving.log_options import LogRequestError, read_options, wants_previous
 from clusters.embedded.kubelet.serving.metrics import Metrics
+from clusters.embedded.kubelet.threads import in_thread
 from clusters.embedded.runtime.runtime import Runtime
 
 _OPEN: Final = ("/healthz",)
@@ -61,7 +62,7 @@ class KubeletServer:
         await self._runner.setup()
         certificates = self._config.certificates
         if certificates is None:
-            certificates = await asyncio.to_thread(tls.generate, self._config.node_ip)
+            certificates = await in_thread(tls.generate, self._config.node_ip)
         site = web.TCPSite(self._runner, self._config.node_ip, 0, ssl_context=certificates.server_context())
         await site.start()
         return int(self._runner.addresses[0][1])
