@@ -127,6 +127,7 @@ def _run(
                 listen,
                 parallel=parallel,
                 alone=_alone,
+                gaps_apply=lambda gap: _VERSION in gap.versions,
                 redact=environments.redact,
             )
             runner.run(chosen, order)

@@ -17,7 +17,7 @@ MUTANTS = mutants()
 def test_every_requirement_names_mutants_that_exist_and_every_mutant_is_named() -> None:
     named = {name for requirement in catalogue.requirements().values() for name in requirement.mutants}
     assert named == set(MUTANTS)
-    assert all(requirement.mutants for requirement in catalogue.requirements().values())
+    assert all(item.mutants or item.known_gaps for item in catalogue.requirements().values())
 
 
 def judge(command: Sequence[str], requirements: Sequence[str], *options: str) -> dict[str, str]:
