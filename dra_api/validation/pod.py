@@ -13,6 +13,7 @@ from .findings import Findings
 from .metadata import IMMUTABLE
 from .names import byte_length, dns_label_problems, dns_subdomain_problems, not_supported
 from .node_allocatable import is_node_allocatable
+from .pod_restarts import check_transitions
 from .pod_spec import check_spec
 
 Object = Mapping[str, Any]
@@ -39,9 +40,13 @@ def create(found: Findings, pod: Object) -> None:
 def update_status(found: Findings, pod: Object, old: Object) -> None:
     """Rules for the claim fields of a pod's status, and for its QoS class, which stays."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    before = old.get("status") or {}
+    _check_nomination(found, status, before, spec)
     quality = status.get("qosClass") or ""
-    if quality != ((old.get("status") or {}).get("qosClass") or ""):
+    if quality != (before.get("qosClass") or ""):
         found.invalid("status.qosClass", quality, IMMUTABLE)
+    for field, group in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
+        check_transitions(found, status, before, spec, field, group)
     _check_claim_statuses(found, status, spec)
     _check_node_allocatable(found, status, spec)
     if status.get("extendedResourceClaimStatus") is not None:
@@ -53,6 +58,15 @@ def update_status(found: Findings, pod: Object, old: Object) -> None:
             for number, resource in enumerate(each.get("allocatedResourcesStatus") or []):
                 path = f"status.{field}[{index}].allocatedResourcesStatus[{number}]"
                 _check_allocated(found, resource, container, status, path)
+
+
+def _check_nomination(found: Findings, status: Object, before: Object, spec: Object) -> None:
+    path, name = "status.nominatedNodeName", status.get("nominatedNodeName") or ""
+    if not name or name == before.get("nominatedNodeName"):
+        return
+    found.invalid_each(path, name, dns_subdomain_problems(name))
+    if spec.get("nodeName"):
+        found.forbidden(path, "may not be set on pods that are already bound to a node")
 
 
 def _containers(spec: Object) -> list[tuple[str, Object]]:

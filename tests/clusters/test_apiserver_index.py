@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.embedded.apiserver.storage import Object, ResourceKey, Store
@@ -41,6 +41,7 @@ def perform(store: Store, steps: list[tuple[str, str, str]]) -> None:
             store.create(KEY, pod(name, node))
 
 
+@settings(deadline=None)
 @given(STEPS, STEPS)
 def test_a_watcher_sees_the_same_with_and_without_an_index(
     before: list[tuple[str, str, str]], after: list[tuple[str, str, str]]

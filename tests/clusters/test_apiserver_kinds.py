@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from apiserver_harness import PODS, Http, config_map, connected, pod
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -106,3 +108,61 @@ def test_events_end_an_hour_after_their_last_write() -> None:
             now[0] += 1
             assert [item["metadata"]["name"] for item in http.get(path).json["items"]] == ["kept"]
             assert stream.names(1) == [("DELETED", "old")]
+
+
+def _condition(kind: str, **more: object) -> dict[str, object]:
+    return {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": None, **more}
+
+
+def test_binding_replaces_the_condition_in_its_place(http: Http) -> None:
+    http.created(PODS, pod("bound"))
+    waiting = _condition("PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
+    status = {"nominatedNodeName": "n9", "conditions": [waiting, _condition("Other")]}
+    assert http.patch(f"{PODS}/bound/status", {"status": status}).code == 200
+    stale = {"metadata": {"name": "bound", "resourceVersion": "1"}, "target": {"kind": "Node", "name": "n9"}}
+    refused = http.post(f"{PODS}/bound/binding", stale).json
+    assert (refused["code"], refused["reason"]) == (409, "Conflict")
+    binding = {"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n9"}}
+    assert http.post(f"{PODS}/bound/binding", binding).code == 201
+    found = http.get(f"{PODS}/bound").json["status"]
+    assert "nominatedNodeName" not in found
+    assert [(c["type"], c["status"]) for c in found["conditions"]] == [
+        ("PodScheduled", "True"),
+        ("Other", "True"),
+    ]
+    assert "reason" not in found["conditions"][0]
+    late = http.patch(f"{PODS}/bound/status", {"status": {"nominatedNodeName": "n8"}})
+    assert late.json["details"]["causes"][0]["message"] == (
+        "Forbidden: may not be set on pods that are already bound to a node"
+    )
+
+
+def test_observed_generations_are_not_lost(http: Http) -> None:
+    http.created(PODS, pod("observed"))
+    path = f"{PODS}/observed/status"
+    http.patch(
+        path, {"status": {"observedGeneration": 1, "conditions": [_condition("Ready", observedGeneration=1)]}}
+    )
+    after = http.patch(
+        path, {"status": {"observedGeneration": None, "conditions": [_condition("Ready")]}}
+    ).json
+    assert after["status"]["observedGeneration"] == 1
+    assert after["status"]["conditions"][0]["observedGeneration"] == 1
+
+
+def test_ended_containers_stay_ended(http: Http) -> None:
+    http.created(PODS, pod("ended", restartPolicy="OnFailure"))
+    path = f"{PODS}/ended/status"
+
+    def report(state: dict[str, object]) -> Any:
+        entry = {"name": "a", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+        return http.patch(path, {"status": {"containerStatuses": [entry]}})
+
+    assert report({"terminated": {"exitCode": 1}}).code == 200
+    assert report({"waiting": {}}).code == 200
+    assert report({"terminated": {"exitCode": 0}}).code == 200
+    cause = report({"waiting": {}}).json["details"]["causes"][0]
+    assert (cause["field"], cause["message"]) == (
+        "status.containerStatuses[0].state",
+        "Forbidden: may not be transitioned to non-terminated state",
+    )

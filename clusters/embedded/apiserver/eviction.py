@@ -16,6 +16,7 @@ from clusters.embedded.apiserver.handlers import delete as deletion
 from clusters.embedded.apiserver.handlers.write import write_options
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object, ResourceKey
+from clusters.embedded.apiserver.strategies.pod import condition, set_condition
 from clusters.embedded.apiserver.subresources import SUCCESS, admit, body_of
 from clusters.embedded.apiserver.times import timestamp
 from dra_api.label_selector import LabelSelectorError, matches
@@ -65,17 +66,8 @@ def _ignores_budgets(pod: Object) -> bool:
 def _targeted(pod: Object, now: str) -> Object:
     """The pod with the condition that tells why it goes."""
     new: Object = copied(pod)
-    status = new.setdefault("status", {})
-    conditions = [c for c in status.get("conditions") or [] if c.get("type") != "DisruptionTarget"]
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting",
-    }
-    status["conditions"] = [*conditions, condition]
+    gone = condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting")
+    set_condition(new.setdefault("status", {}), gone, now)
     return new
 
 
@@ -130,14 +122,14 @@ def _check_allowed(budget: Object, status: dict[str, Any]) -> None:
         return
     healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     conditions = status.get("conditions") or []
-    condition: Object = next((c for c in conditions if c.get("type") == "DisruptionAllowed"), {})
-    told = condition.get("status") == "False" and condition.get("message")
-    if told and condition.get("reason") == "SyncFailed":
-        text = f"{start} because it failed sync: {condition['message']}"
+    allowing: Object = next((c for c in conditions if c.get("type") == "DisruptionAllowed"), {})
+    told = allowing.get("status") == "False" and allowing.get("message")
+    if told and allowing.get("reason") == "SyncFailed":
+        text = f"{start} because it failed sync: {allowing['message']}"
     elif healthy <= desired:
         text = f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
     elif told:
-        text = f"{start} ({condition.get('reason', '')}): {condition['message']}"
+        text = f"{start} ({allowing.get('reason', '')}): {allowing['message']}"
     else:
         text = start
     raise _too_many(text)

@@ -14,6 +14,7 @@ from clusters.embedded.apiserver.handlers.write import write_options
 from clusters.embedded.apiserver.options import WriteOptions
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object, ResourceKey
+from clusters.embedded.apiserver.strategies.pod import condition, set_condition
 from clusters.embedded.apiserver.times import timestamp
 from dra_api.decode import as_json
 from dra_api.schema import GVK
@@ -109,6 +110,10 @@ def _check_bindable(pod: Object, wanted: dict[str, Any], name: str) -> None:
     if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
         why = f"Precondition failed: UID in precondition: {wanted['uid']}, UID in object meta: {metadata['uid']}"
         raise _conflict(name, why)
+    if wanted.get("resourceVersion") and wanted["resourceVersion"] != metadata["resourceVersion"]:
+        sent, found = wanted["resourceVersion"], metadata["resourceVersion"]
+        why = "Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object meta: {}"
+        raise _conflict(name, why.format(sent, found))
     if "deletionTimestamp" in metadata:
         raise _conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):
@@ -126,10 +131,9 @@ def _bound(pod: Object, binding: Object, node: str, now: str) -> Object:
         if extra:
             new["metadata"].setdefault(key, {}).update(extra)
     status = new.setdefault("status", {})
+    # A nomination that has done its work must not mislead anybody.
     status.pop("nominatedNodeName", None)
-    conditions = [c for c in status.get("conditions") or [] if c.get("type") != "PodScheduled"]
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    status["conditions"] = [*conditions, scheduled]
+    set_condition(status, condition("PodScheduled", "True"), now)
     return new
 
 

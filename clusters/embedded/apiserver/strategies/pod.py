@@ -7,6 +7,7 @@ from typing import Any, Final
 from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.strategies.base import Write, keep_status, restore
 from clusters.embedded.apiserver.strategies.core import CoreStrategy
+from clusters.embedded.apiserver.times import timestamp
 from dra_api import defaults_core
 
 _KEPT_WHEN_ABSENT: Final = (
@@ -28,15 +29,9 @@ class PodStrategy(CoreStrategy):
         spec = new.get("spec") or {}
         status: dict[str, Any] = {"phase": "Pending", "qosClass": defaults_core.qos_class(spec)}
         if spec.get("schedulingGates"):
-            condition = {
-                "type": "PodScheduled",
-                "status": "False",
-                "lastProbeTime": None,
-                "lastTransitionTime": None,
-                "reason": "SchedulingGated",
-                "message": "Scheduling is blocked due to non-empty scheduling gates",
-            }
-            status["conditions"] = [condition]
+            message = "Scheduling is blocked due to non-empty scheduling gates"
+            gated = condition("PodScheduled", "False", "SchedulingGated", message)
+            set_condition(status, gated, timestamp(write.now))
         new["status"] = status
 
     def prepare_update(self, new: Object, old: Object, write: Write) -> None:
@@ -54,3 +49,36 @@ class PodStrategy(CoreStrategy):
                 restore(status, before, name)
         if not status.get("qosClass"):
             restore(status, before, "qosClass")
+        _keep_observed_generations(status, before)
+
+
+def _keep_observed_generations(status: Object, before: Object) -> None:
+    """Writers that do not know observedGeneration do not take it away."""
+    if not status.get("observedGeneration") and before.get("observedGeneration"):
+        status["observedGeneration"] = before["observedGeneration"]
+    # Several conditions of one type are allowed: the first of the old ones belongs to the first of the new ones.
+    known: dict[str, list[int]] = {}
+    for each in before.get("conditions") or []:
+        known.setdefault(each.get("type", ""), []).append(each.get("observedGeneration") or 0)
+    for each in status.get("conditions") or []:
+        generations = known.get(each.get("type", "")) or [0]
+        generation = generations.pop(0)
+        if generation and not each.get("observedGeneration"):
+            each["observedGeneration"] = generation
+
+
+def condition(kind: str, state: str, reason: str = "", message: str = "") -> Object:
+    """A condition of a pod as the server itself writes one; `set_condition` gives it its time."""
+    made: Object = {"type": kind, "status": state, "lastProbeTime": None, "lastTransitionTime": None}
+    return made | {key: text for key, text in (("reason", reason), ("message", message)) if text}
+
+
+def set_condition(status: Object, new: Object, now: str) -> None:
+    """Put a condition in the place of the one of its type; its time moves only with its status."""
+    conditions = status.setdefault("conditions", [])
+    for index, old in enumerate(conditions):
+        if old.get("type") == new["type"]:
+            same = old.get("status") == new["status"]
+            conditions[index] = {**new, "lastTransitionTime": old.get("lastTransitionTime") if same else now}
+            return
+    conditions.append({**new, "lastTransitionTime": now})
