@@ -268,3 +268,52 @@ def test_readiness_gates_are_part_of_readiness() -> None:
             await made.ready("p")
 
     run(scenario())
+
+
+def test_a_pod_that_is_active_for_too_long_fails() -> None:
+    async def scenario() -> None:
+        async with bench(sync_frequency=60.0) as made:
+            await made.create("p", activeDeadlineSeconds=30)
+            await made.ready("p")
+            made.clock.advance(31)
+            found = await made.phase("p", "Failed")
+            text = "Pod was active on the node longer than the specified deadline"
+            assert (found["status"]["reason"], found["status"]["message"]) == ("DeadlineExceeded", text)
+            await made.event("DeadlineExceeded", text)
+            assert not [item for item in await made.runtime.list_containers() if item.finished_at is None]
+
+    run(scenario())
+
+
+def test_a_container_tells_why_it_ended() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            told = container("c", "sh", "-c", "echo why > /dev/termination-log; exit 1")
+            logged = container(
+                "d",
+                "sh",
+                "-c",
+                "echo one; echo two; exit 1",
+                terminationMessagePolicy="FallbackToLogsOnError",
+            )
+            await made.create("p", told, logged, restartPolicy="Never")
+            found = await made.phase("p", "Failed")
+            assert state(found, "c")["state"]["terminated"]["message"] == "why\n"
+            assert state(found, "d")["state"]["terminated"]["message"] == "one\ntwo\n"
+
+    run(scenario())
+
+
+def test_a_pre_stop_sleep_is_part_of_the_grace_period() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await made.create("p", container("c", *POLITE, lifecycle={"preStop": {"sleep": {"seconds": 10}}}))
+            await made.ready("p")
+            await made.delete("p")
+            await made.event("Killing", "Stopping container c")
+            await asyncio.sleep(0.2)
+            assert "running" in state(await made.pod("p") or {})["state"]
+            made.clock.advance(10)
+            await made.gone("p")
+
+    run(scenario())

@@ -164,7 +164,11 @@ def test_volumes_hold_what_they_say() -> None:
             assert folder.exists()
             await made.delete("p")
             await made.gone("p")
-            assert not folder.exists()
+
+            async def removed() -> bool:
+                return not folder.exists()
+
+            await made.until(removed, "the files of the pod are removed")
 
     run(scenario())
 

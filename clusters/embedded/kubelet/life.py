@@ -120,6 +120,8 @@ class KubeletLife:
             fetch_token=self._fetch_token,
             host_ip=self._config.node_ip,
             allocatable=facts.allocatable,
+            clock=self._clock,
+            refresh=self._config.sync_frequency,
         )
         starter = ContainerStarter(
             self._runtime,

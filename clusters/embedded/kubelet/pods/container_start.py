@@ -22,6 +22,7 @@ from clusters.embedded.kubelet.pods.qos import linux_resources
 from clusters.embedded.kubelet.pods.restarts import Backoff
 from clusters.embedded.kubelet.pods.runtime_state import PodRuntime
 from clusters.embedded.kubelet.pods.sync_result import CRASH_LOOP, StartError
+from clusters.embedded.kubelet.pods.termination_message import PATH_ANNOTATION, POLICY_ANNOTATION
 from clusters.embedded.kubelet.pods.volumes import PodVolumes
 from clusters.embedded.runtime.runtime import Runtime
 from dra_api.quantity import Quantity
@@ -108,6 +109,8 @@ class ContainerStarter:
             self._failed(pod, name, error.message)
             raise StartError(_RUN_ERROR, error.message) from error
         self._record(pod, "Normal", "Started", "Container started", name)
+        if seconds := hook_sleep(container, "postStart"):
+            await self._clock.sleep(seconds)
         await self._prune(name, container_id, state)
 
     def _failed(self, pod: Object, container: str, text: str) -> None:
@@ -197,7 +200,7 @@ class ContainerStarter:
             args=tuple(expand(word, variables) for word in container.get("args") or []),
             working_dir=container.get("workingDir") or "",
             envs=envs,
-            mounts=self._volumes.mounts(pod, container, variables),
+            mounts=self._volumes.mounts(pod, container, variables, attempt),
             cdi_devices=cdi,
             resources=linux_resources(
                 pod,
@@ -215,6 +218,8 @@ class ContainerStarter:
             annotations={
                 HASH_ANNOTATION: container_hash(container),
                 RESTART_COUNT_ANNOTATION: str(attempt),
+                PATH_ANNOTATION: container.get("terminationMessagePath") or "",
+                POLICY_ANNOTATION: container.get("terminationMessagePolicy") or "",
                 **({GRACE_ANNOTATION: str(grace)} if grace is not None else {}),
             },
             run_as_user=user,
@@ -230,6 +235,12 @@ class ContainerStarter:
         ]
         for found in ended[1:]:
             await self._runtime.remove_container(found.id)
+
+
+def hook_sleep(container: Object, hook: str) -> float:
+    """Seconds that a life cycle hook sleeps. Hooks with commands or requests are not run and count as successful."""
+    action = ((container.get("lifecycle") or {}).get(hook) or {}).get("sleep") or {}
+    return float(action.get("seconds") or 0)
 
 
 def _identity(pod: Object, container: Object) -> tuple[int | None, int | None, tuple[int, ...]]:

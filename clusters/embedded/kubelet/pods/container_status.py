@@ -13,6 +13,7 @@ from clusters.embedded.kubelet.pods.actions import has_regular_container
 from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.pods.restarts import should_restart
 from clusters.embedded.kubelet.pods.runtime_state import PodRuntime
+from clusters.embedded.kubelet.pods.termination_message import termination_message
 
 ID_PREFIX: Final = "containerd://"
 _STATUS_UNKNOWN: Final = "ContainerStatusUnknown"
@@ -123,8 +124,8 @@ def _state(found: ContainerStatus) -> Object:
     if found.state is ContainerState.CREATED:
         return {"waiting": {}}
     ended: Object = {"exitCode": found.exit_code, "reason": found.reason}
-    if found.message:
-        ended["message"] = found.message
+    if message := termination_message(found):
+        ended["message"] = message
     ended["startedAt"] = stamp(found.started_at or 0.0)
     ended["finishedAt"] = stamp(found.finished_at or 0.0)
     return {"terminated": {**ended, "containerID": ID_PREFIX + found.id}}

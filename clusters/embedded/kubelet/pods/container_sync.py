@@ -11,7 +11,12 @@ from clusters.containers.model import ContainerState, ContainerStatus, RuntimeSe
 from clusters.embedded.kubelet.dra.claims import ClaimError
 from clusters.embedded.kubelet.pods import objects
 from clusters.embedded.kubelet.pods.actions import PodActions, compute_actions
-from clusters.embedded.kubelet.pods.container_start import GRACE_ANNOTATION, ContainerStarter, Record
+from clusters.embedded.kubelet.pods.container_start import (
+    GRACE_ANNOTATION,
+    ContainerStarter,
+    Record,
+    hook_sleep,
+)
 from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.pods.runtime_state import PodRuntime, runtime_of_pod
 from clusters.embedded.kubelet.pods.sync_result import StartError, SyncResult
@@ -53,7 +58,9 @@ class ContainerSync:
                 await self._purge_init(pod, state)
         else:
             for container, text in actions.kill:
-                await self._kill(pod, container, text, None)
+                if error := await self._kill(pod, container, text, None):
+                    result.errors.append(error)
+                    return result
         await self._prune_init(pod, state)
         ips = state.ips
         sandbox_id = actions.sandbox_id
@@ -172,6 +179,10 @@ class ContainerSync:
         seconds = _own_grace(pod, container) if grace is None else grace
         if pod is not None:
             self._record(pod, "Normal", "Killing", text or f"Stopping container {name}", name)
+        spec = objects.find_container(pod, name) if pod is not None else None
+        if spec is not None and seconds > 0 and (slept := min(hook_sleep(spec, "preStop"), seconds)):
+            await self._clock.sleep(slept)
+            seconds -= slept
         if order is not None and seconds > 0:
             seconds -= await order.wait_for_turn(name, seconds)
         try:

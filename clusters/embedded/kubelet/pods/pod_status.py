@@ -29,6 +29,7 @@ class StatusInput:
         ips: addresses of the Pod; those of the runtime if None.
         node_allocatable: whether amounts of node-allocatable claims count.
         report_health: adds the health of devices to the statuses of regular containers.
+        failure: reason and message of a Pod that the kubelet itself ends.
     """
 
     pod: Object
@@ -39,6 +40,7 @@ class StatusInput:
     ips: tuple[str, ...] | None = None
     node_allocatable: bool = False
     report_health: Callable[[Object, Sequence[Object]], None] | None = None
+    failure: tuple[str, str] | None = None
 
 
 def generate_status(source: StatusInput, *, terminal: bool) -> Object:
@@ -58,7 +60,10 @@ def generate_status(source: StatusInput, *, terminal: bool) -> Object:
     if api_phase in TERMINAL:
         phase = api_phase
     status: Object = {"phase": phase, "qosClass": objects.status(pod).get("qosClass") or qos_class(pod)}
-    if phase == old.get("phase"):
+    if source.failure is not None:
+        status["phase"] = phase = "Failed"
+        status["reason"], status["message"] = source.failure
+    elif phase == old.get("phase"):
         for field in ("reason", "message"):
             if text := old.get(field) or objects.status(pod).get(field):
                 status[field] = text

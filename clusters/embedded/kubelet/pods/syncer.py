@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
-from clusters.clock import Clock
+from clusters.clock import Clock, parse_stamp
 from clusters.containers.model import ContainerState
 from clusters.embedded.kubelet.dra.manager import ClaimManager
 from clusters.embedded.kubelet.pods import objects
@@ -25,6 +26,7 @@ from clusters.embedded.runtime.runtime import Runtime
 _VOLUME_BACKOFF = 0.5
 _MAX_VOLUME_BACKOFF = 122.0
 _ORPHAN_GRACE = 1.0
+_DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
 class PodSyncer:
@@ -63,7 +65,21 @@ class PodSyncer:
             node_allocatable=self._node.node_allocatable,
             report_health=self._claims.report_health,
         )
-        return generate_status(source, terminal=terminal)
+        status = generate_status(source, terminal=terminal)
+        deadline = self.deadline(pod)
+        if deadline is not None and self._clock.now() >= deadline and status["phase"] not in TERMINAL:
+            self._record(pod, "Normal", "DeadlineExceeded", _DEADLINE)
+            failed = replace(source, failure=("DeadlineExceeded", _DEADLINE))
+            status = generate_status(failed, terminal=terminal)
+        return status
+
+    def deadline(self, pod: Object) -> float | None:
+        """When the Pod has been active for as long as it may be; None without a limit."""
+        seconds = pod["spec"].get("activeDeadlineSeconds")
+        started = (self._statuses.get(objects.uid(pod)) or objects.status(pod)).get("startTime")
+        if seconds is None or not started:
+            return None
+        return parse_stamp(started) + float(seconds)
 
     def _sandbox_ready(self, pod: Object, state: PodRuntime) -> None:
         """A new sandbox is reported before images are pulled."""
@@ -141,4 +157,4 @@ class PodSyncer:
             log.debug("removing sandbox %s of pod %s", sandbox.id, uid)
             await self._runtime.remove_pod_sandbox(sandbox.id)
         with contextlib.suppress(OSError):
-            await self._volumes.tear_down(uid)
+            await self._volumes.remove(uid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.client import ClientError
+from clusters.clock import Clock
 from clusters.containers.model import Mount
 from clusters.embedded.kubelet.config import KubeletPaths
 from clusters.embedded.kubelet.pods import objects
@@ -22,6 +24,7 @@ from clusters.embedded.kubelet.threads import in_thread
 from node_api.files import write_atomic
 
 _MODE: Final = 0o644
+_TOKEN_SECONDS: Final = 3600
 _HOST_CHECKS: Final = {
     "Directory": (Path.is_dir, "is not a directory"),
     "File": (Path.is_file, "is not a file"),
@@ -56,8 +59,14 @@ class PodVolumes:
         fetch_token: FetchToken,
         host_ip: str,
         allocatable: Mapping[str, str],
+        clock: Clock,
+        refresh: float,
     ) -> None:
-        self._paths = paths
+        """`refresh` is the sync frequency in seconds."""
+        self._paths, self._clock, self._refresh = paths, clock, refresh
+        self._written: dict[str, float] = {}
+        # Tokens by Pod UID, volume and path, with the time at which they need a successor.
+        self._tokens: dict[tuple[str, str, str], tuple[str, float]] = {}
         self._fetch, self._fetch_token = fetch, fetch_token
         self._host_ip, self._allocatable = host_ip, allocatable
 
@@ -66,7 +75,13 @@ class PodVolumes:
         return self._paths.pods / uid
 
     async def set_up(self, pod: Object, ips: tuple[str, ...]) -> None:
-        """Make all volumes and write what they hold. Raises VolumeError for the first that cannot be."""
+        """Make all volumes and write what they hold. Raises VolumeError for the first that cannot be.
+
+        What they hold is looked at again after the sync frequency.
+        """
+        uid, now = objects.uid(pod), self._clock.now()
+        if now - self._written.get(uid, -math.inf) < self._refresh:
+            return
         for volume in pod["spec"].get("volumes") or []:
             try:
                 await self._set_up(pod, volume, ips)
@@ -75,6 +90,12 @@ class PodVolumes:
                 raise VolumeError(
                     f'MountVolume.SetUp failed for volume "{volume["name"]}" : {text}'
                 ) from error
+        self._written[uid] = now
+
+    def _forget(self, uid: str) -> None:
+        self._written.pop(uid, None)
+        for key in [key for key in self._tokens if key[0] == uid]:
+            del self._tokens[key]
 
     async def _set_up(self, pod: Object, volume: Object, ips: tuple[str, ...]) -> None:
         if "hostPath" in volume:
@@ -92,7 +113,7 @@ class PodVolumes:
             files = self._downward(pod, volume["downwardAPI"], ips, default)
         elif "projected" in volume:
             for source in volume["projected"].get("sources") or []:
-                files |= await self._projected(pod, source, ips, default)
+                files |= await self._projected(pod, volume["name"], source, ips, default)
         else:
             return
         _write(folder, files)
@@ -152,7 +173,7 @@ class PodVolumes:
         return files
 
     async def _projected(
-        self, pod: Object, source: Object, ips: tuple[str, ...], default: int
+        self, pod: Object, volume: str, source: Object, ips: tuple[str, ...], default: int
     ) -> dict[str, File]:
         if part := source.get("configMap"):
             return await self._config_map(pod, part, part.get("name"), default)
@@ -161,12 +182,26 @@ class PodVolumes:
         if part := source.get("downwardAPI"):
             return self._downward(pod, part, ips, default)
         if part := source.get("serviceAccountToken"):
-            token = await self._fetch_token(pod, part)
+            token = await self._token(pod, volume, part)
             return {part["path"]: File(token.encode(), default)}
         raise _MissingError(f"unsupported projection: {', '.join(source)}")
 
-    def mounts(self, pod: Object, container: Object, variables: Mapping[str, str]) -> tuple[Mount, ...]:
-        """The mounts of a container, subPath and subPathExpr applied."""
+    async def _token(self, pod: Object, volume: str, projection: Object) -> str:
+        """The token of a projection, which is used for four fifths of its life."""
+        key = (objects.uid(pod), volume, projection["path"])
+        known = self._tokens.get(key)
+        now = self._clock.now()
+        if known is not None and now < known[1]:
+            return known[0]
+        token = await self._fetch_token(pod, projection)
+        seconds = projection.get("expirationSeconds") or _TOKEN_SECONDS
+        self._tokens[key] = (token, now + seconds * 0.8)
+        return token
+
+    def mounts(
+        self, pod: Object, container: Object, variables: Mapping[str, str], attempt: int
+    ) -> tuple[Mount, ...]:
+        """The mounts of a container in its so many-th start, subPath and subPathExpr applied."""
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
         mounts = []
         for mount in container.get("volumeMounts") or []:
@@ -179,22 +214,28 @@ class PodVolumes:
             if not path.exists():
                 path.mkdir(parents=True)
             mounts.append(Mount(mount["mountPath"], str(path), bool(mount.get("readOnly"))))
-        mounts += self._own_files(pod, container)
+        mounts += self._own_files(pod, container, attempt)
         return tuple(mounts)
 
-    def _own_files(self, pod: Object, container: Object) -> list[Mount]:
+    def _own_files(self, pod: Object, container: Object, attempt: int) -> list[Mount]:
         """The file of the termination message."""
         message = container.get("terminationMessagePath")
         if not message:
             return []
         folder = self.folder(objects.uid(pod)) / "containers" / container["name"]
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / "termination-log"
+        file = folder / f"termination-log.{attempt}"
         file.write_bytes(b"")
         return [Mount(message, str(file))]
 
     async def tear_down(self, uid: str) -> None:
+        """Remove the volumes of a Pod."""
+        self._forget(uid)
+        await in_thread(shutil.rmtree, self.folder(uid) / "volumes", ignore_errors=True)
+
+    async def remove(self, uid: str) -> None:
         """Remove all files of a Pod."""
+        self._forget(uid)
         await in_thread(shutil.rmtree, self.folder(uid), ignore_errors=True)
 
 

@@ -19,6 +19,7 @@ from clusters.embedded.kubelet.pods.sync_result import SyncError
 from clusters.embedded.kubelet.pods.syncer import PodSyncer
 
 _JITTER = 0.5
+_EXPECTED = (SyncError, ClaimError, ClientError, RuntimeServiceError, OSError)
 
 
 @dataclass
@@ -153,7 +154,8 @@ class PodWorkers:
                     due = self._clock.now()
                 else:
                     due = self._clock.now() + _jittered(self._sync_frequency)
-            except (SyncError, ClaimError, ClientError, RuntimeServiceError, OSError) as error:
+                    due = min(due, self._syncer.deadline(worker.pod) or due)
+            except _EXPECTED as error:
                 self._log.warning(
                     'Error syncing pod, skipping pod="%s/%s" podUID="%s" err="%s"',
                     objects.namespace(worker.pod),
@@ -161,6 +163,9 @@ class PodWorkers:
                     uid,
                     error,
                 )
+                due = self._clock.now() + self._retry_delay(error)
+            except Exception as error:  # noqa: BLE001 - one Pod must not end the kubelet
+                self._log.exception('Panic while syncing pod podUID="%s"', uid)
                 due = self._clock.now() + self._retry_delay(error)
 
     def _retry_delay(self, error: Exception) -> float:
