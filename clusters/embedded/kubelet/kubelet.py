@@ -1,4 +1,9 @@
-"""The kubelet of one node: takes the Pods that are bound to it through their lives."""
+"""The kubelet of one node: takes the Pods that are bound to it through their lives.
+
+What it leaves out: probes and life cycle hooks that run a command or make a request (both count as successful at
+once), exec, attach and port-forward, changes of resources in place, ephemeral containers, static Pods, restarts of
+all containers by rule, and eviction for lack of resources.
+"""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ class CheckpointFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._written = b""
 
     def load(self) -> list[State]:
         """The entries; a missing file is made without any. Raises CheckpointError."""
@@ -79,10 +80,14 @@ class CheckpointFile:
 
         It is not moved to a thread: a write that goes on after the kubelet was killed could undo one of its next life.
         """
+        content = encode(list(states))
+        if content == self._written:
+            return
         try:
-            self._write(encode(list(states)))
+            self._write(content)
         except OSError as error:
             raise CheckpointError(f"could not save checkpoint {self._path.name}: {error}") from error
 
     def _write(self, content: bytes) -> None:
         write_atomic(self._path, content, mode=_MODE)
+        self._written = content

@@ -127,8 +127,7 @@ class NodeRegistration:
         for condition in after:
             kind, status = condition["type"], condition["status"]
             reason = _CONDITION_EVENTS.get((kind, status))
-            first_ready = kind == "Ready" and kind not in known
-            if reason and known.get(kind) != status and not first_ready:
+            if reason and known.get(kind) != status:
                 text = f"Node {self._name} status is now: {reason}"
                 self._events.event(reference, "Normal", reason, text)
 
