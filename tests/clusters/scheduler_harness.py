@@ -167,6 +167,12 @@ class Bench:
 
         return self.until(found, lambda: f"no event {reason} of {name}")
 
+    def refusals(self, name: str) -> list[Object]:
+        """The events FailedScheduling of a pod so far."""
+        items = self.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+        about = [item for item in items if item["regarding"]["name"] == name]
+        return [item for item in about if item["reason"] == "FailedScheduling"]
+
     def device_of(self, claim: str) -> tuple[str, str]:
         """Pool and device of an allocated claim."""
         results = self.get_claim(claim)["status"]["allocation"]["devices"]["results"]

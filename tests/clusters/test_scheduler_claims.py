@@ -280,3 +280,35 @@ def reserve(b: Bench, claim: str, pod: dict[str, Any]) -> None:
         "reservedFor": [consumer],
     }
     assert b.http.patch(f"{CLAIMS}/{claim}/status", {"status": status}).code == 200
+
+
+def test_pods_that_share_a_claim_wait_for_its_allocation_and_get_the_same_device() -> None:
+    with bench(start=False) as b:
+        b.device_class()
+        for name in ("n1", "n2"):
+            b.node(name)
+            b.slice(name, "gpu-0")
+        b.claim("shared")
+        for number in range(5):
+            b.pod(f"p{number}", "shared")
+        b.add_scheduler()
+        assert len({b.node_of(f"p{number}") for number in range(5)}) == 1
+        names = {entry["name"] for entry in b.get_claim("shared")["status"]["reservedFor"]}
+        assert names == {f"p{number}" for number in range(5)}
+
+
+def test_a_pod_whose_claim_is_being_allocated_says_so_until_the_claim_changes() -> None:
+    with bench(start=False) as b:
+        b.node("n1")
+        b.device_class()
+        conditions = {"bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
+        b.slice("n1", {"name": "gpu-0", **conditions})
+        b.claim("shared")
+        b.pod("first", "shared")
+        b.pod("second", "shared")
+        b.add_scheduler()
+        for name in ("first", "second"):
+            b.events("BindingConditionsPending", name)
+        texts = [event["note"] for name in ("first", "second") for event in b.refusals(name)]
+        waiting = "resource claim default/shared is in the process of being allocated. "
+        assert all(text.startswith(f"0/1 nodes are available: {waiting}") for text in texts)

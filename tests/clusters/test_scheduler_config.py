@@ -149,6 +149,20 @@ def test_m02_with_the_gate_off_the_timeout_is_forbidden() -> None:
                 '"pkg/scheduler/apis/config/scheme/scheme.go:29"'
             ),
         ),
+        (
+            config(profiles=[{"plugins": {"filter": {"enabled": [{"name": "Foo"}]}}}]),
+            (
+                "initializing profiles: creating profile for scheduler name default-scheduler: "
+                'FilterPlugin "Foo" does not exist'
+            ),
+        ),
+        (
+            config(profiles=[{"plugins": {"reserve": {"disabled": [{"name": "*"}]}}}]),
+            (
+                "profiles[0].plugins.reserve.disabled: Forbidden: an embedded scheduler can disable plugins at "
+                "multiPoint, preEnqueue, filter, postFilter, score only"
+            ),
+        ),
         ("profiles: []", "Object 'Kind' is missing in '{\"profiles\":[]}'"),
     ],
 )
@@ -178,7 +192,7 @@ def test_profiles_have_their_own_settings() -> None:
     assert loaded.max_backoff == 3.0
     assert loaded.profiles == (
         ProfileConfig(
-            "a", disabled_plugins=frozenset({"DynamicResources"}), weights=(("NodeResourcesFit", 5),)
+            "a", disabled=frozenset({("multiPoint", "DynamicResources")}), weights=(("NodeResourcesFit", 5),)
         ),
         ProfileConfig("b", filter_timeout=0.0),
     )

@@ -171,3 +171,16 @@ def test_several_profiles_schedule_under_their_own_names() -> None:
         b.node_of("p")
         assert b.events("Scheduled", "p")[0]["reportingController"] == "other"
         assert b.condition("stranger") == {}
+
+
+def test_without_post_filter_plugins_nobody_is_preempted() -> None:
+    profile = {"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}
+    text = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+    with bench(text) as b:
+        b.node("n1", cpu="1")
+        b.pod("p", requests={"cpu": "2"})
+        assert b.message("p") == "0/1 nodes are available: 1 Insufficient cpu."

@@ -9,6 +9,7 @@ from typing import Any, Final
 from dra_api.errors import aggregate
 
 from .configuration.decoding import ConfigError, Values, decode_config, text_of
+from .configuration.plugins import disabled, unknown_plugin, weights
 from .configuration.validation import problems
 from .gates import SchedulerGates
 
@@ -20,21 +21,6 @@ _NO_CONNECTION: Final = (
     "invalid configuration: no configuration has been provided, "
     "try setting KUBERNETES_MASTER environment variable"
 )
-PLUGINS: Final = (
-    "SchedulingGates",
-    "NodeName",
-    "NodeUnschedulable",
-    "TaintToleration",
-    "NodeAffinity",
-    "NodePorts",
-    "NodeResourcesFit",
-    "PodTopologySpread",
-    "InterPodAffinity",
-    "DynamicResources",
-    "DefaultPreemption",
-    "NodeResourcesBalancedAllocation",
-)
-"""The plugins that exist here, in upstream's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +31,8 @@ class ProfileConfig:
     filter_timeout: float = 10.0
     binding_timeout: float = 600.0
     percentage_of_nodes_to_score: int = 0
-    disabled_plugins: frozenset[str] = frozenset()
+    disabled: frozenset[tuple[str, str]] = frozenset()
+    """Extension points (or multiPoint for all of them) and plugins that do not run there."""
     weights: tuple[tuple[str, int], ...] = ()
     """Weights of scores that differ from the default, by plugin."""
 
@@ -72,6 +59,9 @@ def load_config(
     found = problems(values, SchedulerGates.of(gates or {}))
     if found:
         raise ConfigError(aggregate(found))
+    for profile in values["profiles"]:
+        if unknown := unknown_plugin(profile):
+            raise ConfigError(unknown)
     return SchedulerConfig(
         profiles=tuple(_profile(profile, values) for profile in values["profiles"]),
         initial_backoff=float(values["podInitialBackoffSeconds"]),
@@ -105,23 +95,12 @@ def _defaulted(values: Values) -> Values:
 def _profile(profile: Mapping[str, Any], values: Values) -> ProfileConfig:
     arguments = {entry["name"]: entry.get("args") or {} for entry in profile.get("pluginConfig") or ()}
     dra = arguments.get("DynamicResources", {})
-    points = (profile.get("plugins") or {}).values()
-    multi = (profile.get("plugins") or {}).get("multiPoint") or {}
-    enabled = {plugin["name"] for plugin in multi.get("enabled") or ()}
-    disabled = {plugin["name"] for plugin in multi.get("disabled") or ()}
-    if "*" in disabled:
-        disabled = set(PLUGINS) - enabled
     share = profile.get("percentageOfNodesToScore")
     return ProfileConfig(
         scheduler_name=profile["schedulerName"],
         filter_timeout=dra.get("filterTimeout", 10 * _SECOND) / _SECOND,
         binding_timeout=dra.get("bindingTimeout", 600 * _SECOND) / _SECOND,
         percentage_of_nodes_to_score=values["percentageOfNodesToScore"] if share is None else share,
-        disabled_plugins=frozenset(disabled),
-        weights=tuple(
-            (plugin["name"], plugin["weight"])
-            for point in points
-            for plugin in point.get("enabled") or ()
-            if plugin.get("weight")
-        ),
+        disabled=disabled(profile),
+        weights=weights(profile),
     )

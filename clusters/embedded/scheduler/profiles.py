@@ -61,7 +61,7 @@ def build_profile(
         preempting,
         NodeResourcesBalancedAllocation(),
     ]
-    enabled = [plugin for plugin in plugins if plugin.name not in config.disabled_plugins]
-    framework = Framework(config.scheduler_name, enabled, {**WEIGHTS, **dict(config.weights)}, nominated)
+    weights = {**WEIGHTS, **dict(config.weights)}
+    framework = Framework(config.scheduler_name, plugins, weights, nominated, config.disabled)
     preempting.use(framework.run_filter)
     return Profile(framework, recorder, config.percentage_of_nodes_to_score)

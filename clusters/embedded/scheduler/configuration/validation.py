@@ -12,6 +12,7 @@ from clusters.embedded.scheduler.gates import SchedulerGates
 from dra_api.errors import FieldError
 
 from . import durations
+from .plugins import unsupported_switches
 
 _REMOVED: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 _SECOND: Final = 10**9
@@ -75,6 +76,7 @@ def _profiles(profiles: list[Mapping[str, Any]], gates: SchedulerGates) -> Itera
             yield FieldError("Required", f"{path}.schedulerName")
         yield from _percentage(f"{path}.percentageOfNodesToScore", profile.get("percentageOfNodesToScore"))
         yield from _plugin_config(path, profile, gates)
+        yield from unsupported_switches(path, profile)
         if name in seen:
             yield FieldError(
                 "Duplicate", f"{path}.schedulerName", value=f"profiles[{seen[name]}].schedulerName"

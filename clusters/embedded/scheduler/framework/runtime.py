@@ -6,7 +6,7 @@ Source: kubernetes v1.37.2 `pkg/scheduler/framework/runtime/framework.go`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from .events import ClusterEvent, Object, Registration
@@ -22,16 +22,29 @@ class Framework:
     """The plugins of a profile, in their order."""
 
     def __init__(
-        self, profile: str, plugins: Sequence[Plugin], weights: Mapping[str, int], nominated: Nominated
+        self,
+        profile: str,
+        plugins: Sequence[Plugin],
+        weights: Mapping[str, int],
+        nominated: Nominated,
+        disabled: Set[tuple[str, str]] = frozenset(),
     ) -> None:
+        """`disabled` pairs extension points (preEnqueue, filter, postFilter, score, multiPoint for all) and plugins."""
         self.profile: Final = profile
+        plugins = [plugin for plugin in plugins if ("multiPoint", plugin.name) not in disabled]
         self.plugins: Final = tuple(plugins)
         self._weights = weights
         self._nominated = nominated
         self._random = random.Random()
-        self._filters = _overriding(plugins, "filter")
-        self._scorers = _overriding(plugins, "score")
-        self.pre_enqueue: Final = {plugin.name: plugin for plugin in _overriding(plugins, "pre_enqueue")}
+
+        def at(point: str, method: str) -> tuple[Plugin, ...]:
+            found = _overriding(plugins, method)
+            return tuple(plugin for plugin in found if (point, plugin.name) not in disabled)
+
+        self._filters = at("filter", "filter")
+        self._post_filters = at("postFilter", "post_filter")
+        self._scorers = at("score", "score")
+        self.pre_enqueue: Final = {plugin.name: plugin for plugin in at("preEnqueue", "pre_enqueue")}
         self.registrations: Final[Mapping[str, Sequence[Registration]]] = {
             plugin.name: tuple(plugin.events()) for plugin in plugins
         }
@@ -103,9 +116,9 @@ class Framework:
         self, state: CycleState, pod: Object, statuses: NodeStatuses
     ) -> tuple[Nomination | None, Status]:
         """Ask the plugins one after the other for help, until one has helped or knows that there is none."""
-        result: Nomination | None = None
+        result = None if self._post_filters else Nomination("")
         reasons: list[str] = []
-        for plugin in _overriding(self.plugins, "post_filter"):
+        for plugin in self._post_filters:
             nomination, status = await plugin.post_filter(state, pod, statuses)
             if status.code in (Code.SUCCESS, Code.UNRESOLVABLE):
                 return nomination, status
