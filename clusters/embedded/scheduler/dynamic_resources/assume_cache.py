@@ -43,6 +43,8 @@ class AssumeCache:
             return
         known = self._entries.get(_key(new))
         if known is not None and _version(new) <= _version(known.latest):
+            if _version(new) > _version(known.informed):
+                known.informed = new
             return
         self._entries[_key(new)] = _Entry(new, new)
         self._tell(known.latest if known else None, new)
