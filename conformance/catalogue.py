@@ -25,7 +25,15 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "permissions",
         "lifecycle",
     ),
-    "allocation": ("sentinel", "claims", "selection", "scheduling", "preparation"),
+    "allocation": (
+        "sentinel",
+        "claims",
+        "selection",
+        "scheduling",
+        "deallocation",
+        "preparation",
+        "containers",
+    ),
 }
 """The areas of each suite, in the order of the catalogue; an area is a file of records with a module of tests."""
 GATES: Mapping[str, str] = {"contract": "DRV-REG-01"}

@@ -7,10 +7,8 @@ from typing import Any
 from clusters.client import ClientError
 from clusters.embedded.components.workqueue import SyncError
 from clusters.embedded.controllers.resource_claim import controller, pod_sync, references
-from clusters.embedded.controllers.resource_claim.claim_sync import ClaimSync
 from clusters.embedded.controllers.resource_claim.created import CreatedClaims
 from clusters.embedded.controllers.resource_claim.pod_sync import PodSync
-from clusters.embedded.scheduler.dynamic_resources import pod_claims
 from tests.mutants.registry import component_mutant
 
 _CREATE = PodSync._create
@@ -101,20 +99,6 @@ def forgets_known_claims() -> None:
     PodSync._record = record  # type: ignore[method-assign]
 
 
-@component_mutant("insists-on-claims")
-def insists_on_claims() -> None:
-    """A claim that a Pod turned out not to need is waited for."""
-    real = references.claim_name
-
-    def name(pod: Any, pod_claim: Any) -> tuple[str | None, bool]:
-        found = real(pod, pod_claim)
-        if found[0] is None:
-            raise references.NotCreatedError("ResourceClaim not created yet")
-        return found
-
-    pod_claims.claim_name = name  # type: ignore[attr-defined]
-
-
 @component_mutant("borrows-templates")
 def borrows_templates() -> None:
     """Templates are looked up by their name alone."""
@@ -174,13 +158,3 @@ def claims_for_templates() -> None:
 
     controller._Life._template_changed = changed  # type: ignore[method-assign]
     controller._Life._sync = sync_item  # type: ignore[method-assign]
-
-
-@component_mutant("keeps-finalizers")
-def keeps_finalizers() -> None:
-    """The finalizer of a claim that nobody uses any more is left."""
-
-    async def keep(self: ClaimSync, claim: Any) -> None:
-        return
-
-    ClaimSync._remove_finalizer = keep  # type: ignore[method-assign]

@@ -1,0 +1,48 @@
+"""What tests of the control plane have in common: claims allocated by hand, and short looks at claims and Pods."""
+
+from __future__ import annotations
+
+from conformance.cluster.bench import ClusterBench
+from conformance.cluster.manifests import Object
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+def allocate(bench: ClusterBench, claim: str, device: str, node: str) -> Object:
+    """Allocate a claim by hand as a scheduler would, but for nobody: a device of the node's pool."""
+    found = bench.get("ResourceClaim", claim)
+    found["metadata"]["finalizers"] = [FINALIZER]
+    found = bench.update(found)
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    result = {
+        "request": found["spec"]["devices"]["requests"][0]["name"],
+        "driver": bench.driver_name,
+        "pool": node,
+        "device": device,
+    }
+    found["status"] = {
+        "allocation": {
+            # A claim without it cannot be reserved later by kube-scheduler 1.37.
+            "allocationTimestamp": found["metadata"]["creationTimestamp"],
+            "devices": {"results": [result]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+        }
+    }
+    return bench.update(found, "status")
+
+
+def consumers(bench: ClusterBench, claim: str) -> list[Object]:
+    """The consumers of a claim."""
+    status = (bench.find("ResourceClaim", claim) or {}).get("status") or {}
+    return status.get("reservedFor") or []
+
+
+def device_names(bench: ClusterBench, claim: str) -> list[str]:
+    """The allocated devices of a claim without their pools."""
+    return [entry.split("/")[1] for entry in bench.devices_of(claim)]
+
+
+def scheduled_reason(bench: ClusterBench, pod: str) -> str:
+    """The reason of a Pod's condition PodScheduled."""
+    conditions = (bench.get("Pod", pod).get("status") or {}).get("conditions") or []
+    return next((str(entry.get("reason")) for entry in conditions if entry["type"] == "PodScheduled"), "")
