@@ -28,7 +28,7 @@ async def disrupt(
             "reason": reason,
             "message": message,
         }
-        present = next(
+        present: Object = next(
             (
                 one
                 for one in pod.get("status", {}).get("conditions") or []
