@@ -152,8 +152,7 @@ def test_an_update_with_surge_starts_new_pods_first(room: Lab) -> None:
     set_image(room, "surge", "hang:2")
     # The new Pod never gets ready, so no old one goes.
     room.until(lambda: images(room, "surge") == {"run:1", "hang:2"}, "a new pod")
-    time.sleep(0.1)
-    assert len(room.names("app=surge")) == 3
+    room.stays(lambda: len(room.names("app=surge")) == 3, "one pod more than nodes")
     set_image(room, "surge", "run:3")
 
     def look() -> bool:

@@ -149,8 +149,7 @@ def test_recreate_ends_old_pods_before_new_ones_start(room: Lab) -> None:
     try:
         # The old Pods are being deleted, and nobody ends them.
         room.until(lambda: not room.pods("app=again"), "deletion of the old pods")
-        time.sleep(0.1)
-        assert len(sets_of(room, "again")) == 1
+        room.stays(lambda: len(sets_of(room, "again")) == 1, "no second set yet")
     finally:
         room.host.start("kubelet")
     room.until(lambda: len(sets_of(room, "again")) == 2, "a second set")

@@ -74,8 +74,7 @@ def test_pods_come_in_order_with_their_names(room: Lab) -> None:
 def test_a_pod_that_is_not_ready_holds_its_successors(room: Lab) -> None:
     room.create("statefulsets", stateful_set("held", 2, "hang:1"))
     room.status("statefulsets", "held", replicas=1)
-    time.sleep(0.1)
-    assert room.names("app=held") == ["held-0"]
+    room.stays(lambda: room.names("app=held") == ["held-0"], "no second pod yet")
     moment = room.clock.timestamp()
     room.set_pod("held-0", conditions=[{"type": "Ready", "status": "True", "lastTransitionTime": moment}])
     room.until(lambda: room.names("app=held") == ["held-0", "held-1"], "the second pod")
@@ -159,8 +158,7 @@ def test_several_pods_of_a_parallel_set_are_updated_at_once(room: Lab) -> None:
     set_image(room, "wide", "hang:2")
     # Two of four may be unavailable: the last two, for ever.
     room.until(lambda: images(room, "wide") == ["run:1", "run:1", "hang:2", "hang:2"], "two new pods")
-    time.sleep(0.1)
-    assert images(room, "wide") == ["run:1", "run:1", "hang:2", "hang:2"]
+    room.stays(lambda: images(room, "wide") == ["run:1", "run:1", "hang:2", "hang:2"], "two old pods stay")
     # Those that are unavailable anyway are replaced in spite of that.
     set_image(room, "wide", "run:3")
     room.status("statefulsets", "wide", updatedReplicas=4, readyReplicas=4)

@@ -96,7 +96,9 @@ class TestKubelet:
             "status": "True" if ready else "False",
             "lastTransitionTime": now,
         }
+        # A Pod that has changed meanwhile is looked at again.
         body = {
+            "metadata": {"resourceVersion": metadata["resourceVersion"]},
             "status": {
                 "phase": phase,
                 "startTime": now,
@@ -111,7 +113,7 @@ class TestKubelet:
                         "state": state,
                     }
                 ],
-            }
+            },
         }
         await context.client.patch(
             "v1", "pods", metadata["name"], body, metadata["namespace"], subresource="status"
@@ -195,6 +197,13 @@ class Lab:
                 pods = [(pod["metadata"]["name"], pod.get("status", {}).get("phase")) for pod in self.pods()]
                 text = f"not within {seconds} s: {what}; last: {answer!r}; pods: {pods}"
                 raise AssertionError("\n".join([text, *logs]))
+            time.sleep(0.02)
+
+    def stays(self, look: Callable[[], bool], what: str, seconds: float = 0.15) -> None:
+        """Fail when `look` becomes false within `seconds`: whoever acts wrongly does so at once."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            assert look(), what
             time.sleep(0.02)
 
     def create(self, resource: str, body: Object, api_version: str = APPS) -> Object:
