@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.embedded.kubelet.dra.checkpoint import CheckpointError, CheckpointFile, decode, encode
@@ -184,6 +184,7 @@ INFOS = st.builds(
 )
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.lists(INFOS, max_size=3, unique_by=lambda info: (info.namespace, info.name)))
 def test_what_was_stored_is_known_after_a_restart(
     tmp_path_factory: pytest.TempPathFactory, infos: list[ClaimInfo]
