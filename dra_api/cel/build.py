@@ -43,7 +43,7 @@ _OPERATORS: Final = {
 }
 
 
-class TooDeep(Exception):
+class TreeTooDeepError(Exception):
     """The tree is too deep."""
 
 
@@ -71,7 +71,7 @@ class Builder:
         }
 
     def build(self, node: tree.Node | None) -> Expr:
-        """The expression of a tree. Raises TooDeep."""
+        """The expression of a tree. Raises TreeTooDeepError."""
         visit = self._visits.get(type(node)) if node is not None else None
         if visit is not None:
             return visit(node)
@@ -82,7 +82,7 @@ class Builder:
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise TooDeep("max recursion depth exceeded")
+            raise TreeTooDeepError("max recursion depth exceeded")
 
     def _error(self, place: int | Location, message: str) -> Expr:
         """Report a problem at an offset or a place; the node stands for the broken part."""

@@ -21,10 +21,17 @@ from .ast import (
     StructExpr,
 )
 from .declarations import Function
+from .errors import CompileError
 from .source import Source
 from .types import Kind, Type
 from .values import RUNTIME_TYPES
 
+_MESSAGES: Final = frozenset(
+    (
+        "Any", "BoolValue", "BytesValue", "DoubleValue", "Duration", "FloatValue", "Int32Value", "Int64Value",
+        "ListValue", "StringValue", "Struct", "Timestamp", "UInt32Value", "UInt64Value", "Value",
+    )
+)  # fmt: skip
 _COMPARES: Final = ("_&&_", "_||_")
 
 
@@ -129,6 +136,8 @@ class _Checker:
         return None
 
     def _global(self, name: str) -> Type | None:
+        if name not in self._names.type_names:
+            _refuse_message(name)
         found = self._names.variables.get(name)
         if found is None:
             named = self._names.type_names.get(name)
@@ -183,6 +192,8 @@ class _Checker:
 
     def _struct_field(self, id: int, struct: str, name: str) -> Type | None:
         fields = self._names.structs.get(struct)
+        if fields is None and struct in self._names.type_names:
+            fields = {}
         if fields is None:
             self._report(id, f"unexpected failed resolution of '{struct}'")
             return None
@@ -305,13 +316,14 @@ class _Checker:
 
     def _struct(self, node: StructExpr) -> Type:
         name = node.name.removeprefix(".")
+        _refuse_message(name)
         named = self._names.type_names.get(name)
         if named is None and name not in self._names.structs:
             return self._undeclared(node, node.name)
         node.name = name
         result = types.struct(name)
         if named is not None:
-            self._report(node.id, f"'{named.text}' is not a message type")
+            self._report(node.id, f"'{named.name}' is not a message type")
             result = types.ERROR
         for entry in node.entries:
             self._struct_entry(name, entry)
@@ -365,6 +377,15 @@ class _Checker:
             "(must be list, map, or dynamic)",
         )
         return types.ERROR, types.ERROR
+
+
+def _refuse_message(name: str) -> None:
+    """Protobuf messages as such are not supported, which must not look like an unknown name."""
+    prefix, dot, message = name.rpartition(".")
+    if dot and prefix == "google.protobuf" and message in _MESSAGES:
+        raise CompileError(
+            f"expressions with the message type {name} are not supported by drakit", "Internal"
+        )
 
 
 def _qualified(node: Expr) -> list[str] | None:

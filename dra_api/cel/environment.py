@@ -14,6 +14,7 @@ from typing import Final, Literal
 from . import types
 from .checker import Names
 from .declarations import Function, merge
+from .library.authorization import AUTHORIZATION
 from .library.conversions import CONVERSIONS
 from .library.lists import INCLUDES, KUBERNETES_LISTS, LISTS_EXTENSION, SETS
 from .library.named_formats import FORMATS
@@ -80,6 +81,7 @@ def environment(kind: Kind, *, consumable_capacity: bool, list_attributes: bool)
         TIMES,
         URLS,
         REGEXES,
+        AUTHORIZATION,
         OPTIONALS,
         QUANTITIES,
         STRINGS,
@@ -92,6 +94,5 @@ def environment(kind: Kind, *, consumable_capacity: bool, list_attributes: bool)
         KUBERNETES_LISTS,
         INCLUDES if lists else {},
     )
-    structs: dict[str, dict[str, Type]] = {DEVICE: fields, "kubernetes.Quantity": {}, "kubernetes.Semver": {}}
-    names = Names({"device": types.struct(DEVICE)}, functions, structs, TYPE_NAMES)
+    names = Names({"device": types.struct(DEVICE)}, functions, {DEVICE: fields}, TYPE_NAMES)
     return Environment(names, functions, attribute, lists)

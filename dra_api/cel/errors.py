@@ -27,11 +27,11 @@ class EvalError(Exception):
     """An error value of the evaluation. Logical operators and macros may absorb it."""
 
 
-class Cancelled(EvalError):
+class CancelledError(EvalError):
     """The evaluation was interrupted."""
 
 
-class CostLimitExceeded(Exception):
+class CostLimitExceededError(Exception):
     """The evaluation became too expensive. Nothing absorbs this."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .attributes import Run
-from .errors import Cancelled, EvalError
+from .errors import CancelledError, EvalError
 from .frame import UNSET, Frame
 from .steps import Meter, Step, _watched
 from .values import GO_NAMES, CelMap, MutableList, MutableMap
@@ -55,7 +55,7 @@ class FoldStep(Step):
                 except EvalError as error:
                     slots[accu_slot] = error
                 if frame.interrupted():
-                    raise Cancelled("operation interrupted")
+                    raise CancelledError("operation interrupted")
             found = result(frame)
             if type(found) is MutableList:
                 return list(found)

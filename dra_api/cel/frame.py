@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 INTERRUPT_FREQUENCY: Final = 100
@@ -17,11 +17,46 @@ UNSET: Final = _Unset()
 """Stands in the slot of an accumulator that was not needed yet."""
 
 
-class Frame:
-    """Slots of variables, the cost so far and the stack by which costs are found.
+class ResultStack:
+    """Values with the ids of their nodes in the order of evaluation; ids are found without a search."""
 
-    Slot 0 is the device. The stack holds (node id, value) in the order of evaluation.
-    """
+    __slots__ = ("_entries", "_places")
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, Any]] = []
+        self._places: dict[int, list[int]] = {}
+
+    def push(self, id: int, value: Any) -> None:
+        """Add a value."""
+        self._places.setdefault(id, []).append(len(self._entries))
+        self._entries.append((id, value))
+
+    def drop(self, ids: Sequence[int]) -> None:
+        """Remove the latest of each id and all above it; ids that are not there change nothing."""
+        for id in ids:
+            places = self._places.get(id)
+            if places:
+                self._cut(places[-1])
+
+    def take(self, ids: Sequence[int]) -> list[Any] | None:
+        """The latest values of ids, which are removed with all above; None as soon as one is not there."""
+        values: list[Any] = []
+        for id in reversed(ids):
+            places = self._places.get(id)
+            if not places:
+                return None
+            values.append(self._entries[places[-1]][1])
+            self._cut(places[-1])
+        return values[::-1]
+
+    def _cut(self, length: int) -> None:
+        for id, _ in self._entries[length:]:
+            self._places[id].pop()
+        del self._entries[length:]
+
+
+class Frame:
+    """Slots of variables (the device is in slot 0), the cost so far and the stack by which costs are found."""
 
     __slots__ = ("_cancelled", "_interrupted", "_steps", "cost", "limit", "slots", "stack")
 
@@ -32,7 +67,7 @@ class Frame:
         self.slots[0] = device
         self.cost = 0
         self.limit = limit
-        self.stack: list[tuple[int, Any]] = []
+        self.stack = ResultStack()
         self._cancelled = cancelled
         self._interrupted = False
         self._steps = 0

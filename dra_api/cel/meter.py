@@ -7,39 +7,16 @@ from typing import Any
 
 from .attributes import Attribute, ConditionalAttribute
 from .call_costs import call_cost
-from .errors import CostLimitExceeded
+from .errors import CostLimitExceededError
 from .frame import Frame
 
 Note = Callable[[Frame, Any], None]
 
 
 def _push(frame: Frame, id: int, value: Any) -> None:
-    frame.stack.append((id, value))
+    frame.stack.push(id, value)
     if frame.limit is not None and frame.cost > frame.limit:
-        raise CostLimitExceeded("operation cancelled: actual cost limit exceeded")
-
-
-def _drop(stack: list[tuple[int, Any]], ids: Sequence[int]) -> None:
-    """Remove each id and all above it; ids that are not there leave the stack as it is."""
-    for id in ids:
-        for position in range(len(stack) - 1, -1, -1):
-            if stack[position][0] == id:
-                del stack[position:]
-                break
-
-
-def _take(stack: list[tuple[int, Any]], ids: Sequence[int]) -> list[Any] | None:
-    """The values of ids with all above removed; None as soon as one is not there."""
-    values: list[Any] = []
-    for id in reversed(ids):
-        for position in range(len(stack) - 1, -1, -1):
-            if stack[position][0] == id:
-                values.append(stack[position][1])
-                del stack[position:]
-                break
-        else:
-            return None
-    return values[::-1]
+        raise CostLimitExceededError("operation cancelled: actual cost limit exceeded")
 
 
 class CostMeter:
@@ -56,7 +33,7 @@ class CostMeter:
 
             def note_condition(frame: Frame, value: Any) -> None:
                 ids = (conditional.falsy.id, conditional.truthy.id, conditional.condition_id)
-                _drop(frame.stack, ids)
+                frame.stack.drop(ids)
                 if presence:
                     frame.cost -= 1
                 _push(frame, id, value)
@@ -66,7 +43,7 @@ class CostMeter:
         cost = 0 if presence else 1
 
         def note(frame: Frame, value: Any) -> None:
-            _drop(frame.stack, dropped)
+            frame.stack.drop(dropped)
             frame.cost += cost
             _push(frame, id, value)
 
@@ -86,7 +63,7 @@ class CostMeter:
         dropped = tuple(ids)
 
         def note(frame: Frame, value: Any) -> None:
-            _drop(frame.stack, dropped)
+            frame.stack.drop(dropped)
             _push(frame, id, value)
 
         return note
@@ -96,7 +73,7 @@ class CostMeter:
         taken = tuple(ids)
 
         def note(frame: Frame, value: Any) -> None:
-            args = _take(frame.stack, taken)
+            args = frame.stack.take(taken)
             if args is not None:
                 frame.cost += call_cost(function, overload, args, value)
             _push(frame, id, value)
@@ -108,7 +85,7 @@ class CostMeter:
         taken = tuple(ids)
 
         def note(frame: Frame, value: Any) -> None:
-            _take(frame.stack, taken)
+            frame.stack.take(taken)
             frame.cost += cost
             _push(frame, id, value)
 

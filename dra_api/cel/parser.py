@@ -1,6 +1,6 @@
 """Reads correct expressions quickly: precedence climbing over tokens, three frames a nesting level.
 
-Incorrect ones make it give up (`NotCorrect`); `recovery` then finds what is wrong, and where, as cel-go's
+Incorrect ones make it give up (`NotCorrectError`); `recovery` then finds what is wrong, and where, as cel-go's
 generated parser does. Both make the same tree.
 """
 
@@ -20,11 +20,11 @@ _OPERATORS: Final = _RELATIONS | _SUMS | _PRODUCTS
 LITERALS: Final = frozenset(("NUM_INT", "NUM_UINT", "NUM_FLOAT", "STRING", "BYTES", "true", "false", "null"))
 
 
-class NotCorrect(Exception):
+class NotCorrectError(Exception):
     """The tokens do not follow the grammar."""
 
 
-class TooDeep(Exception):
+class TooDeepError(Exception):
     """The expression is nested too deeply."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class TooDeep(Exception):
 def parse(tokens: Sequence[Token]) -> tree.Node:
     """The tree of a correct expression.
 
-    Raises NotCorrect for a wrong one and TooDeep for nesting beyond the limits of cel-go.
+    Raises NotCorrectError for a wrong one and TooDeepError for nesting beyond the limits of cel-go.
     """
     parser = _Parser(tokens)
     node = parser.expression()
@@ -51,7 +51,7 @@ class _Parser:
     def expect(self, type: str) -> Token:
         token = self._tokens[self._next]
         if token.type != type:
-            raise NotCorrect
+            raise NotCorrectError
         self._next += 1
         return token
 
@@ -65,7 +65,7 @@ class _Parser:
     def _enter(self, rule: str) -> None:
         self._depths[rule] += 1
         if self._depths[rule] > MAX_DEPTH:
-            raise TooDeep
+            raise TooDeepError
 
     def expression(self) -> tree.Node:
         self._enter("expr")
@@ -154,7 +154,7 @@ class _Parser:
                 optional = self._accept("?") is not None
                 name = tokens[self._next]
                 if name.type not in ("IDENTIFIER", "ESC_IDENTIFIER"):
-                    raise NotCorrect
+                    raise NotCorrectError
                 self._next += 1
                 opened = tokens[self._next]
                 if opened.type == "(" and name.type == "IDENTIFIER" and not optional:
@@ -203,7 +203,7 @@ class _Parser:
             return self._map(start, token)
         if kind in (".", "IDENTIFIER"):
             return self._name(start)
-        raise NotCorrect
+        raise NotCorrectError
 
     def _name(self, start: int) -> tree.Node:
         dot = self._accept(".") is not None
@@ -227,7 +227,7 @@ class _Parser:
                 if self._accept("]") is not None:
                     break
                 if not elements:
-                    raise NotCorrect
+                    raise NotCorrectError
             optional = self._accept("?") is not None
             elements.append((optional, self.expression()))
         return tree.CreateList(start, op, elements)
@@ -240,7 +240,7 @@ class _Parser:
                 if self._accept("}") is not None:
                     break
                 if not node.keys:
-                    raise NotCorrect
+                    raise NotCorrectError
             optional = self._accept("?") is not None
             node.keys.append((optional, self.expression()))
             node.columns.append(self.expect(":"))
@@ -254,11 +254,11 @@ class _Parser:
                 if self._accept("}") is not None:
                     break
                 if not node.fields:
-                    raise NotCorrect
+                    raise NotCorrectError
             optional = self._accept("?") is not None
             name = self._tokens[self._next]
             if name.type not in ("IDENTIFIER", "ESC_IDENTIFIER"):
-                raise NotCorrect
+                raise NotCorrectError
             self._next += 1
             node.fields.append((optional, name))
             node.columns.append(self.expect(":"))

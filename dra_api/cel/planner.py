@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from . import dispatch
-from .ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
+from .ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from .attributes import ConstantQualifier, Qualifier
 from .checker import Checked
 from .declarations import Function
@@ -26,6 +26,7 @@ from .steps import (
     Meter,
     OptionalOrStep,
     Step,
+    StructStep,
     computed,
     conditional,
     relative,
@@ -60,6 +61,7 @@ class Planner:
             Call: self._call,
             ListExpr: self._list,
             MapExpr: self._map,
+            StructExpr: self._struct,
             Comprehension: self._comprehension,
         }
 
@@ -76,7 +78,11 @@ class Planner:
 
     def _type(self, id: int) -> Step | None:
         name = self._checked.type_names.get(id)
-        return None if name is None else ConstantStep(id, self._type_names[name])
+        if name is None:
+            return None
+        if name not in self._type_names:
+            raise _failed(f"reference to undefined type: {name}")
+        return ConstantStep(id, self._type_names[name])
 
     def _ident(self, node: Ident) -> Step:
         named = self._type(node.id)
@@ -87,7 +93,9 @@ class Planner:
         for scope in scopes:
             if name in scope:
                 slot, init = scope[name]
-                return variable(node.id, slot, init)
+                step = variable(node.id, slot, init)
+                step.observed = not node.name.startswith(".")
+                return step
         raise _failed(f"no such attribute(s): {name}")
 
     def _select(self, node: Select) -> Step:
@@ -146,9 +154,8 @@ class Planner:
     def _optimised(self, step: CallStep) -> Step:
         if step.overload == "in_list":
             return _membership(step)
-        if step.function in ("matches", "find", "findAll") and len(step.args) > 1:
-            _check_pattern(step.args[1])
-            return step
+        if step.function in regexes.PREPARED and len(step.args) > 1:
+            return _prepared(step)
         if step.function in _CONVERSIONS and len(step.args) == 1 and isinstance(step.args[0], ConstantStep):
             return _folded(step)
         return step
@@ -163,6 +170,9 @@ class Planner:
         step = MapStep(node.id, entries)
         constant = all(isinstance(part, ConstantStep) for key, value, _ in entries for part in (key, value))
         return _folded(step) if constant else step
+
+    def _struct(self, node: StructExpr) -> Step:
+        return StructStep(node.id, node.name, [self.plan(entry.value) for entry in node.entries])
 
     def _comprehension(self, node: Comprehension) -> Step:
         init = InitStep(self.plan(node.accu_init))
@@ -194,12 +204,17 @@ def _failed(reason: str) -> CompileError:
     return CompileError(f"program instantiation failed: {reason}", "Internal")
 
 
-def _check_pattern(step: Step) -> None:
-    """Patterns known beforehand are read beforehand."""
-    if isinstance(step, ConstantStep) and type(step.value) is str:
-        problem = regexes.check(step.value)
+def _prepared(step: CallStep) -> CallStep:
+    """Patterns known beforehand are compiled beforehand."""
+    pattern = step.args[1]
+    if isinstance(pattern, ConstantStep) and type(pattern.value) is str:
+        problem = regexes.check(pattern.value)
         if problem is not None:
             raise _failed(problem)
+        step.implementation = dispatch.Implementation(
+            regexes.PREPARED[step.function](pattern.value), stops_early=True
+        )
+    return step
 
 
 def _folded(step: Step) -> ConstantStep:

@@ -27,7 +27,7 @@ from .grammar import (
 )
 from .lexer import Token as Input
 from .lexer import Unreadable
-from .parser import MAX_DEPTH, TooDeep
+from .parser import MAX_DEPTH, TooDeepError
 
 _MAX_ATTEMPTS: Final = 30
 _MAX_SKIPPED: Final = 256
@@ -35,7 +35,7 @@ _OPERATORS: Final = frozenset(("<", "<=", ">=", ">", "==", "!=", "in", "*", "/",
 _NUMBERS: Final = ("NUM_INT", "NUM_FLOAT")
 
 
-class GivenUp(Exception):
+class GivenUpError(Exception):
     """Too many attempts to go on, or too much to skip. The text is a problem of its own without a place, or empty."""
 
 
@@ -94,7 +94,7 @@ class Recovery:
         self._depths: dict[str, int] = {}
 
     def parse(self) -> Context:
-        """What was found. Raises GivenUp or TooDeep."""
+        """What was found. Raises GivenUpError or TooDeepError."""
         return self._rule("start", 0, None)
 
     def _la(self, distance: int = 1) -> str:
@@ -114,7 +114,7 @@ class Recovery:
         self._context = context
         self._depths[name] = self._depths.get(name, 0) + 1
         if self._depths[name] > MAX_DEPTH:
-            raise TooDeep
+            raise TooDeepError
         try:
             for index, element in enumerate(RULES[name]):
                 if isinstance(element, Tail):
@@ -420,7 +420,7 @@ class Recovery:
         skipped = 0
         while self._la() != "EOF" and self._la() not in until:
             if limited and skipped >= _MAX_SKIPPED:
-                raise GivenUp(f"error recovery token lookahead limit exceeded: {_MAX_SKIPPED}")
+                raise GivenUpError(f"error recovery token lookahead limit exceeded: {_MAX_SKIPPED}")
             skipped += 1
             self._consume()
 
@@ -430,7 +430,7 @@ class Recovery:
             self.problems.append(
                 Problem(self._peek().offset, f"error recovery attempt limit exceeded: {_MAX_ATTEMPTS}")
             )
-            raise GivenUp("")
+            raise GivenUpError("")
 
 
 def _quoted(text: str) -> str:

@@ -116,13 +116,17 @@ class _WatchedQualifier(Qualifier):
 
 
 class AttributeStep(Step):
-    """An attribute that later parts may add qualifiers to, and `has()` when `presence_id` is set."""
+    """An attribute that later parts may add qualifiers to, and `has()` when `presence_id` is set.
+
+    With `observed` off its qualifiers are not metered: upstream loses sight of them behind a leading dot.
+    """
 
     def __init__(self, id: int, plan: Callable[[Meter | None], Attribute]) -> None:
         self.id = id
         self._plan = plan
         self._qualifiers: list[Callable[[Meter | None], Qualifier]] = []
         self.presence_id: int | None = None
+        self.observed = True
 
     def add(self, id: int, qualifier: Callable[[Meter | None], Qualifier]) -> None:
         """Add a qualifier; the step then stands for the node of it."""
@@ -137,7 +141,7 @@ class AttributeStep(Step):
             qualifier = make(meter)
             if self.presence_id is not None and position == last:
                 qualifier = PresenceQualifier(qualifier)
-            if meter is not None:
+            if meter is not None and self.observed:
                 qualifier = _WatchedQualifier(qualifier, meter.qualifier(qualifier.id))
             attribute.add(qualifier)
         return attribute
@@ -381,6 +385,28 @@ class MapStep(Step):
             return run
         ids = [step.id for key, value, _ in self.entries for step in (key, value)]
         return _watched(run, meter.constructor(self.id, ids, 30))
+
+
+class StructStep(Step):
+    """`Name{field: value}`: the only type that can be named has no values."""
+
+    def __init__(self, id: int, name: str, values: Sequence[Step]) -> None:
+        self.id = id
+        self._name = name
+        self._values = values
+
+    def compile(self, meter: Meter | None) -> Run:
+        runs = tuple(value.compile(meter) for value in self._values)
+        name = self._name
+
+        def run(frame: Frame) -> Any:
+            for value in runs:
+                value(frame)
+            raise EvalError(f"unknown type '{name}'")
+
+        if meter is None:
+            return run
+        return _watched(run, meter.constructor(self.id, [value.id for value in self._values], 40))
 
 
 class MembershipStep(Step):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from .. import types
@@ -51,6 +52,42 @@ def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
         found.append(match)
     return found
 
+
+def _prepared_matches(pattern: str) -> Callable[..., bool]:
+    search = compile(pattern).search
+
+    def matches(text: Any, _: Any) -> bool:
+        if type(text) is not str:
+            raise no_such_overload()
+        return search(text) is not None
+
+    return matches
+
+
+def _prepared_find(pattern: str) -> Callable[..., str]:
+    def find(text: Any, _: Any) -> str:
+        if type(text) is not str:
+            raise no_such_overload()
+        return _find(text, pattern)
+
+    return find
+
+
+def _prepared_find_all(pattern: str) -> Callable[..., list[str]]:
+    def find_all(text: Any, _: Any, count: Any = -1) -> list[str]:
+        if type(text) is not str or type(count) is not int:
+            raise no_such_overload()
+        return _find_all(text, pattern, count)
+
+    return find_all
+
+
+PREPARED: Final[dict[str, Callable[[str], Callable[..., Any]]]] = {
+    "matches": _prepared_matches,
+    "find": _prepared_find,
+    "findAll": _prepared_find_all,
+}
+"""Function -> its implementation for one pattern, which must be correct."""
 
 REGEXES: Final = library(
     Function(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from .. import types
@@ -25,6 +25,9 @@ _RFC3339: Final = re.compile(
     r"(?:(Z)|([+-])([0-9]{2}):([0-9]{2}))"
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# A day within the years that datetime knows in every zone.
+_FIRST_SECOND: Final = -62135596800 + 86400
+_LAST_SECOND: Final = 253402300799 - 86400
 
 
 def parse_duration(text: str) -> Duration | None:
@@ -89,7 +92,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     year, month, day, hour, minute, second, fraction, _, sign, off_hours, off_minutes = match.groups()
     offset = 0
     if sign:
-        if int(off_hours) > 24 or int(off_minutes) >= 60:
+        if int(off_hours) > 24 or int(off_minutes) > 60:
             return None
         offset = (int(off_hours) * 3600 + int(off_minutes) * 60) * (-1 if sign == "-" else 1)
     days = _days(int(year), int(month), int(day))
@@ -112,30 +115,67 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 def timestamp_text(value: Timestamp) -> str:
     """RFC 3339 with as many digits of the second as there are."""
-    moment = local(value, timezone(timedelta(seconds=value.offset)))
+    moment = local(value, value.offset)
     rest = value.nanoseconds % _SECOND
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     zone = "Z"
     if value.offset:
-        sign = "-" if value.offset < 0 else "+"
         hours, minutes = divmod(abs(value.offset) // 60, 60)
-        zone = f"{sign}{hours:02d}:{minutes:02d}"
-    return f"{moment.year:04d}-{moment.strftime('%m-%dT%H:%M:%S')}{fraction}{zone}"
+        zone = f"{'-' if value.offset < 0 else '+'}{hours:02d}:{minutes:02d}"
+    date = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
+    return f"{date}T{moment.hour:02d}:{moment.minute:02d}:{moment.second:02d}{fraction}{zone}"
 
 
-def local(value: Timestamp, zone: tzinfo) -> datetime:
-    """The wall clock in a zone; parts of the second below microseconds are lost."""
-    return (_EPOCH + timedelta(seconds=value.nanoseconds // _SECOND)).astimezone(zone)
+class Wall(NamedTuple):
+    """What a clock and a calendar show; years may be outside of those that datetime knows."""
+
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    weekday: int
+    day_of_year: int
 
 
-def _zone(name: str) -> tzinfo:
+def local(value: Timestamp, offset: int) -> Wall:
+    """The wall clock at an offset in seconds."""
+    days, second = divmod(value.nanoseconds // _SECOND + offset, 86400)
+    cycles, day_in_cycle = divmod(days, 146097)
+    found = _EPOCH + timedelta(days=day_in_cycle)
+    return Wall(
+        found.year + 400 * cycles,
+        found.month,
+        found.day,
+        second // 3600,
+        second // 60 % 60,
+        second % 60,
+        (days + 4) % 7,
+        found.timetuple().tm_yday,
+    )
+
+
+def _offset(value: Timestamp, zone: str) -> int:
+    """The offset of a zone at a time, in seconds."""
+    found = _zone(zone)
+    if isinstance(found, int):
+        return found
+    seconds = min(max(value.nanoseconds // _SECOND, _FIRST_SECOND), _LAST_SECOND)
+    offset = (_EPOCH + timedelta(seconds=seconds)).astimezone(found).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+def _zone(name: str) -> ZoneInfo | int:
+    """A zone, or an offset in seconds."""
     hours, colon, minutes = name.partition(":")
     if colon:
         hour, minute = _number(hours), _number(minutes)
-        offset = hour * 60 - minute if name.startswith("-") else hour * 60 + minute
-        return timezone(timedelta(minutes=offset))
-    if name in ("", "UTC"):
-        return UTC
+        return 60 * (hour * 60 - minute if name.startswith("-") else hour * 60 + minute)
+    if name in ("", "UTC", "Local"):
+        return 0
+    if ".." in name or name[0] in "/\\":
+        raise EvalError("time: invalid location name")
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -150,7 +190,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-_Accessor = Callable[[datetime], int]
+_Accessor = Callable[[Wall], int]
 _ACCESSORS: Final[tuple[tuple[str, str, str, _Accessor], ...]] = (
     ("getFullYear", "timestamp_to_year", "timestamp_to_year_with_tz", lambda t: t.year),
     ("getMonth", "timestamp_to_month", "timestamp_to_month_with_tz", lambda t: t.month - 1),
@@ -158,7 +198,7 @@ _ACCESSORS: Final[tuple[tuple[str, str, str, _Accessor], ...]] = (
         "getDayOfYear",
         "timestamp_to_day_of_year",
         "timestamp_to_day_of_year_with_tz",
-        lambda t: t.timetuple().tm_yday - 1,
+        lambda t: t.day_of_year - 1,
     ),
     (
         "getDayOfMonth",
@@ -176,7 +216,7 @@ _ACCESSORS: Final[tuple[tuple[str, str, str, _Accessor], ...]] = (
         "getDayOfWeek",
         "timestamp_to_day_of_week",
         "timestamp_to_day_of_week_with_tz",
-        lambda t: t.isoweekday() % 7,
+        lambda t: t.weekday,
     ),
     ("getHours", "timestamp_to_hours", "timestamp_to_hours_with_tz", lambda t: t.hour),
     ("getMinutes", "timestamp_to_minutes", "timestamp_to_minutes_with_tz", lambda t: t.minute),
@@ -191,12 +231,12 @@ _SPANS: Final = (
 
 def _accessor(name: str, id: str, id_with_zone: str, read: _Accessor) -> Function:
     def in_zone(value: Timestamp, zone: str) -> int:
-        return read(local(value, _zone(zone)))
+        return read(local(value, _offset(value, zone)))
 
     return Function(
         name,
         (
-            Overload(id, (types.TIMESTAMP,), types.INT, True, lambda value: read(local(value, UTC))),
+            Overload(id, (types.TIMESTAMP,), types.INT, True, lambda value: read(local(value, 0))),
             Overload(id_with_zone, (types.TIMESTAMP, types.STRING), types.INT, True, in_zone),
         ),
     )
