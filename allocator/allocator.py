@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -20,6 +21,20 @@ from .results import allocation_result
 from .search import ClaimPlan, Search, Surroundings
 from .selectors import CelCache
 from .state import AllocatedState
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """The cluster at one time, for any number of nodes."""
+
+    features: Features
+    state: AllocatedState
+    classes: ClassLookup
+    index: SliceIndex
+    cel: CelCache
+    new_share_id: Callable[[], str]
+    baselines: dict[tuple[PoolID, frozenset[str]], Baseline]
+    """What allocated devices leave of a pool, by its id and the names of the slices that a node sees."""
 
 
 class Allocator:
@@ -46,14 +61,17 @@ class Allocator:
         DeviceClass by name or None. `slices`: all ResourceSlices, with the taints of DeviceTaintRules already in
         them. `cel` and `slice_cache` should live as long as the scheduler: they make later attempts fast.
         """
-        self._features = Features.from_gates(gates)
+        features = Features.from_gates(gates)
         self._claims = claims
-        self._state = state
-        self._classes = classes
-        self._cel = cel
-        self._index = SliceIndex((slice_cache or SliceCache()).parsed(slices), self._features)
-        self._new_share_id = new_share_id
-        self._baselines: dict[tuple[PoolID, frozenset[str]], Baseline] = {}
+        self._cluster = _Cluster(
+            features=features,
+            state=state,
+            classes=classes,
+            index=SliceIndex((slice_cache or SliceCache()).parsed(slices), features),
+            cel=cel,
+            new_share_id=new_share_id,
+            baselines={},
+        )
 
     def allocate(
         self,
@@ -69,7 +87,9 @@ class Allocator:
         Raises NodeError when that holds for this node only, AllocationCancelledError when told to stop, and
         AllocationError when no other node should be tried.
         """
-        return _Attempt(self, node, self._claims if claims is None else claims, cancelled or _never).result()
+        return _Attempt(
+            self._cluster, node, self._claims if claims is None else claims, cancelled or _never
+        ).result()
 
 
 class _Attempt:
@@ -77,24 +97,24 @@ class _Attempt:
 
     def __init__(
         self,
-        owner: Allocator,
+        cluster: _Cluster,
         node: Mapping[str, Any],
         claims: Sequence[Claim],
         cancelled: Callable[[], bool],
     ) -> None:
-        self._owner = owner
-        self._features = owner._features
+        self._cluster = cluster
+        self._features = cluster.features
         self._node = node
         self._claims = claims
         self._cancelled = cancelled
-        self._matches: dict[tuple[int, int], bool] = {}
-        self._pools = gather(owner._index, node, self._features)
+        self._matches: dict[tuple[Request, Device], bool] = {}
+        self._pools = gather(cluster.index, node, self._features)
         self._by_id = {pool.id: pool for pool in self._pools}
 
     def result(self) -> list[dict[str, Any]]:
         plans = [
             ClaimPlan(
-                read_requests(claim, self._features, self._owner._classes, self._collect),
+                read_requests(claim, self._features, self._cluster.classes, self._collect),
                 self._constraints(claim),
             )
             for claim in self._claims
@@ -102,12 +122,12 @@ class _Attempt:
         candidates = tuple(chain.from_iterable(pool.devices for pool in self._pools if pool.usable))
         around = Surroundings(
             features=self._features,
-            state=self._owner._state,
+            state=self._cluster.state,
             candidates=candidates,
             node_features=frozenset((self._node.get("status") or {}).get("declaredFeatures") or ()),
             selectable=self._selectable,
             counters=self._counters,
-            new_share_id=self._owner._new_share_id,
+            new_share_id=self._cluster.new_share_id,
             cancelled=self._cancelled,
         )
         search = Search(plans, around)
@@ -136,13 +156,20 @@ class _Attempt:
         for index, entry in enumerate((claim["spec"].get("devices") or {}).get("constraints") or ()):
             requests = frozenset(entry.get("requests") or ())
             if entry.get("matchAttribute") is not None:
-                result.append(MatchAttribute(requests, entry["matchAttribute"], lists, _attribute))
+                result.append(MatchAttribute(requests, entry["matchAttribute"], lists, self._attribute))
             elif entry.get("distinctAttribute") is not None and not self._features.stable:
-                result.append(DistinctAttribute(requests, entry["distinctAttribute"], lists, _attribute))
+                result.append(DistinctAttribute(requests, entry["distinctAttribute"], lists, self._attribute))
             else:
                 text = "empty constraint (unsupported constraint type?)"
                 raise AllocationError(f"claim {claim_name(claim)}, constraint #{index}: {text}")
         return result
+
+    def _attribute(self, request: Request, device: Device, name: str) -> Mapping[str, Any] | None:
+        """What a request derives comes before what the device publishes under the same name."""
+        expression = request.derived_attributes.get(name)
+        if expression is None:
+            return static_attribute(device, name)
+        return self._cluster.cel.derived_attribute(name, expression, device)
 
     def _collect(self, request: Request) -> list[Device]:
         """The devices of a request for all. Devices in use are among them, so that it fails then."""
@@ -168,7 +195,7 @@ class _Attempt:
             raise AllocationError(f"{where}: {text}") from None
 
     def _selectable(self, request: Request, device: Device) -> bool:
-        key = (id(request), id(device))
+        key = (request, device)
         known = self._matches.get(key)
         if known is None:
             known = self._matches[key] = self._select(request, device)
@@ -179,7 +206,7 @@ class _Attempt:
             return False
         if self._cancelled():
             raise AllocationCancelledError
-        matches = self._owner._cel.all_match
+        matches = self._cluster.cel.all_match
         sharing = not self._features.stable
         class_name = request.class_["metadata"]["name"]
         if not matches(request.class_selectors, device, f"class {class_name}", sharing):
@@ -198,23 +225,14 @@ class _Attempt:
         return PoolCounters(self._baseline(pool), self._features.compatibility_groups)
 
     def _baseline(self, pool: Pool) -> Baseline:
-        """Nodes may see different slices of a pool, so the slices are part of the key."""
         names = frozenset(entry.header.name for entry in (*pool.slices, *pool.other_slices))
-        key = (pool.id, names)
-        known = self._owner._baselines.get(key)
+        known = self._cluster.baselines.get((pool.id, names))
         if known is None:
-            state = self._owner._state
-            in_use = [
-                device
-                for device in pool.all_devices()
-                if device.id in state.devices or device.id in state.shared_devices
-            ]
-            known = self._owner._baselines[key] = Baseline.of(pool, in_use)
+            state = self._cluster.state
+            in_use = state.devices | state.shared_devices
+            known = Baseline.of(pool, (device for device in pool.all_devices() if device.id in in_use))
+            self._cluster.baselines[pool.id, names] = known
         return known
-
-
-def _attribute(request: Request, device: Device, name: str) -> Mapping[str, Any] | None:
-    return static_attribute(device, name)
 
 
 def _never() -> bool:

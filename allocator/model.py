@@ -62,12 +62,12 @@ class SliceHeader:
 
 @dataclass(eq=False)
 class Device:
-    """One device. `spec` is the entry of the API object; `outcomes` remembers selectors (see `selectors`)."""
+    """One device. `spec` is the entry of the API object; `outcomes` remembers results of CEL (see `selectors`)."""
 
     id: DeviceID
     spec: Mapping[str, Any]
     slice: SliceHeader
-    outcomes: dict[object, object] = field(default_factory=dict)
+    outcomes: dict[object, Any] = field(default_factory=dict)
 
     @cached_property
     def attributes(self) -> Mapping[str, Mapping[str, Any]]:

@@ -72,7 +72,10 @@ class _Outcome(Enum):
     FOUND = 1
     IMPOSSIBLE = 2
     TOO_MANY = 3
-    """Impossible because a claim would get too many devices: other devices for earlier requests do not help."""
+    """Impossible because a claim would get too many devices: other devices for earlier requests do not help.
+
+    No claim ends so as a whole, because the smallest alternatives of its requests fit together (`requests`).
+    """
 
 
 _Step = Generator["_Step", _Outcome, _Outcome]
@@ -138,9 +141,7 @@ class Search:
             return _Outcome.FOUND
         requests = self._plans[claim].requests
         if number == len(requests):
-            outcome = yield self._request(claim + 1, 0)
-            # Another choice for this claim may lead to a smaller choice in a later one.
-            return _Outcome.IMPOSSIBLE if outcome is _Outcome.TOO_MANY else outcome
+            return (yield self._request(claim + 1, 0))
         situation = self._situation(claim, number)
         outcome = self._failed.get(situation) or (yield self._choices(claim, number, requests[number]))
         if outcome is not _Outcome.FOUND and len(self._failed) < _MAX_REMEMBERED:

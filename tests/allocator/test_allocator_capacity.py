@@ -10,6 +10,7 @@ from allocator_objects import DRIVER, allocate, claim, device, every, exact, in_
 from allocator import AllocatedState, AllocationError, DeviceID, SharedDeviceID
 from dra_api.quantity import Quantity
 
+IS_A = 'device.attributes["gpu.example.com"].?a.orValue(false)'
 RANGE = "capacity request cannot be represented in the device's range arithmetic: "
 
 
@@ -182,10 +183,9 @@ def test_sharing_is_off_without_the_gate() -> None:
 
 
 def test_a_share_that_is_given_up_gives_back_its_capacity() -> None:
-    choosy = exact("z", selectors=[{"cel": {"expression": "!device.allowMultipleAllocations"}}])
-    slices = [
-        resource_slice("s", [shared("a", memory="4"), device("b", capacity={"memory": {"value": "4"}})])
-    ]
-    # y cannot have a beside x, takes b, which leaves nothing for z; so x takes b and y a.
-    assert allocate(slices, claim(asks("x", memory="4"), asks("y", memory="4"), choosy)) == []
-    assert picked(allocate(slices, claim(asks("x", memory="4"), choosy))) == [["x: pool/a", "z: pool/b"]]
+    slices = [resource_slice("s", [shared("a", memory="4"), shared("b", memory="4")])]
+    amount = {"requests": {"memory": "4"}}
+    only_a = exact("y", capacity=amount, selectors=[{"cel": {"expression": IS_A}}])
+    slices[0]["spec"]["devices"][0]["attributes"] = {"a": {"bool": True}}
+    # x begins with a, which leaves nothing for y.
+    assert picked(allocate(slices, claim(asks("x", memory="4"), only_a))) == [["x: pool/b", "y: pool/a"]]

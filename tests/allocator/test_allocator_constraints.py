@@ -148,6 +148,17 @@ def test_what_devices_have_in_common_is_restored_when_one_is_given_up() -> None:
     assert picked(results) == [["r: pool/a", "r: pool/c", "r: pool/d"]]
 
 
+@pytest.mark.parametrize(
+    ("constraint", "roots"),
+    [(match, ([1], [2], [1, 2], [2])), (distinct, ([1, 2], [2], [3], [1]))],
+)
+def test_what_one_pair_of_devices_rules_out_another_may_allow(constraint: Any, roots: Any) -> None:
+    slices = pool(*(device(name, root=root) for name, root in zip("abcd", roots, strict=True)))
+    # a and b do not go together, nor do a, c and d.
+    results = allocate(slices, claim(exact(count=3), constraints=[constraint("root")]), gates=LISTS)
+    assert picked(results) == [["r: pool/b", "r: pool/c", "r: pool/d"]]
+
+
 def test_lists_are_distinct_when_no_two_share_an_element() -> None:
     slices = pool(
         device("a", root=["x", "x"]),
@@ -164,3 +175,68 @@ def test_an_attribute_without_a_value_satisfies_nothing_with_lists() -> None:
     for constraint in (match("root"), distinct("root")):
         results = allocate(slices, claim(exact(), constraints=[constraint]), gates=LISTS)
         assert picked(results) == [["r: pool/b"]]
+
+
+DERIVED = {"DRADerivedAttributes": True}
+SCALARS = "must evaluate to a primitive scalar (string, integer, boolean, semver)"
+
+
+def deriving(expression: str, count: int = 2, name: str = "gpu.example.com/half") -> dict[str, Any]:
+    return exact(count=count, derivedAttributes=[{"name": name, "expression": expression}])
+
+
+def test_derived_attributes_are_values_for_constraints() -> None:
+    slices = pool(device("a", slot=1), device("b", slot=4), device("c", slot=5))
+    halves = deriving('device.attributes["gpu.example.com"].slot / 4')
+    assert picked(allocate(slices, claim(halves, constraints=[match("half")]), gates=DERIVED)) == [
+        ["r: pool/b", "r: pool/c"]
+    ]
+
+
+def test_a_derived_attribute_hides_that_of_the_device() -> None:
+    slices = pool(device("a", half=1), device("b", half=2), device("c", half=1))
+    constraint = [match("half")]
+    same = deriving('"x"')
+    assert picked(allocate(slices, claim(same, constraints=constraint), gates=DERIVED)) == [
+        ["r: pool/a", "r: pool/b"]
+    ]
+    plain = claim(exact(count=2), constraints=constraint)
+    assert picked(allocate(slices, plain, gates=DERIVED)) == [["r: pool/a", "r: pool/c"]]
+
+
+def test_derived_lists_need_a_common_element() -> None:
+    slices = pool(device("a", slot=1), device("b", slot=3), device("c", slot=2))
+    slot = 'int(device.attributes["gpu.example.com"].slot)'
+    near = deriving(f"[{slot}, {slot} + 1]")
+    gates = {**DERIVED, **LISTS}
+    assert picked(allocate(slices, claim(near, constraints=[match("half")]), gates=gates)) == [
+        ["r: pool/a", "r: pool/c"]
+    ]
+    empty = claim(deriving("[]", count=1), constraints=[match("half")])
+    assert allocate(slices, empty, gates=gates) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (
+            'device.attributes["gpu.example.com"].slot',
+            "evaluate derived attribute {name} on device gpu.example.com/pool/a failed: no such key: slot",
+        ),
+        (
+            "1.5",
+            f"compile derived attribute {{name}} failed: {SCALARS} or a list of these scalars, not double",
+        ),
+    ],
+)
+def test_derived_attributes_that_fail_end_the_attempt(expression: str, text: str) -> None:
+    with pytest.raises(AllocationError) as caught:
+        allocate(
+            pool(device("a")), claim(deriving(expression, 1), constraints=[match("half")]), gates=DERIVED
+        )
+    assert (caught.value.scope, str(caught.value)) == ("pod", text.format(name="gpu.example.com/half"))
+
+
+def test_derived_attributes_are_computed_only_when_a_constraint_wants_them() -> None:
+    slices = pool(device("a"))
+    assert picked(allocate(slices, claim(deriving("1/0", 1)), gates=DERIVED)) == [["r: pool/a"]]

@@ -6,9 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from allocator_objects import NODE, allocate, claim, device, every, exact, in_use, picked, resource_slice
+from allocator_objects import (
+    DRIVER,
+    NODE,
+    allocate,
+    attribute,
+    cel,
+    claim,
+    device,
+    every,
+    exact,
+    in_use,
+    picked,
+    resource_slice,
+)
 
-from allocator import AllocationError, NodeError
+from allocator import AllocatedState, AllocationError, DeviceID, NodeError, SharedDeviceID
 
 GROUPS = {"DRADeviceCompatibilityGroups": True}
 
@@ -87,6 +100,46 @@ def test_the_first_share_of_a_device_takes_its_counters() -> None:
     slices = pool([shareable], memory=4)
     results = allocate(slices, claim(exact("x"), exact("y"), exact("z")))
     assert picked(results) == [["x: pool/a", "y: pool/a", "z: pool/a"]]
+
+
+def test_further_shares_of_an_allocated_device_take_no_counters() -> None:
+    shareable = partition("a", memory=3, allowMultipleAllocations=True)
+    share = SharedDeviceID(DeviceID(DRIVER, "pool", "a"), "other")
+    state = AllocatedState(shares=frozenset({share}))
+    slices = pool([shareable, partition("b", memory=2)], memory=4)
+    assert picked(allocate(slices, claim(exact()), state=state)) == [["r: pool/a"]]
+    assert allocate(slices, claim(exact(count=2)), state=state) == []  # 3 of 4 are taken, b needs 2
+
+
+def test_a_device_stays_shared_when_one_of_its_shares_is_given_up() -> None:
+    shareable = partition("a", memory=3, allowMultipleAllocations=True, attributes={"id": attribute(1)})
+    slices = pool([shareable, device("b", id=2)], memory=4)
+    requests = (
+        exact("x"),
+        exact("y"),
+        exact("z", selectors=cel('device.attributes["gpu.example.com"].id == 1')),
+    )
+    differing = {"requests": ["y", "z"], "distinctAttribute": "gpu.example.com/id"}
+    # y gives up its share of a for z, whose share does not take the counters again (3 + 3 > 4).
+    assert picked(allocate(slices, claim(*requests, constraints=[differing]))) == [
+        ["x: pool/a", "y: pool/b", "z: pool/a"]
+    ]
+
+
+def test_what_fits_beside_one_device_may_fit_beside_another() -> None:
+    # 4 + 1, 4 + 2 and 4 + 3 leave no third place in 6; 1 + 2 + 3 = 6 does.
+    slices = pool(
+        [partition(name, memory=size) for name, size in zip("abcd", (4, 1, 2, 3), strict=True)], memory=6
+    )
+    assert picked(allocate(slices, claim(exact(count=3)))) == [["r: pool/b", "r: pool/c", "r: pool/d"]]
+
+
+def test_who_goes_with_one_device_may_go_with_another() -> None:
+    groups = {"a": ["x"], "b": ["y"], "c": ["x", "y"], "d": ["y"]}
+    slices = pool([partition(name, *names, memory=1) for name, names in groups.items()], memory=9)
+    assert picked(allocate(slices, claim(exact(count=3)), gates=GROUPS)) == [
+        ["r: pool/b", "r: pool/c", "r: pool/d"]
+    ]
 
 
 def test_admin_access_takes_from_the_counters_too() -> None:

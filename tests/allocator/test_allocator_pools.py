@@ -168,6 +168,19 @@ def test_compatibility_groups_make_a_pool_incomplete_without_their_gate() -> Non
     assert len(allocate(slices, claim(every()), gates={"DRADeviceCompatibilityGroups": True})) == 1
 
 
+def test_counters_for_other_nodes_decide_the_generation_only_where_upstream_runs_its_stable_allocator() -> (
+    None
+):
+    shared = [{"name": "s", "counters": {"c": {"value": "1"}}}]
+    slices = [
+        resource_slice("a", [device("d")], nodeName="worker"),
+        resource_slice("b", generation=2, nodeName="other", sharedCounters=shared),
+    ]
+    assert picked(allocate(slices, claim(exact()))) == [["r: pool/d"]]
+    newer = ("DRAConsumableCapacity", "DRAFractionalCapacityRange", "DRADeviceBindingConditions")
+    assert allocate(slices, claim(exact()), gates=dict.fromkeys(newer, False)) == []
+
+
 def test_one_allocator_serves_all_nodes() -> None:
     names = ["n1", "n2"]
     slices = [resource_slice(name, [device(name)], pool=name, nodeName=name) for name in names]

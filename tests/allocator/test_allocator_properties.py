@@ -17,7 +17,7 @@ devices = st.lists(
     max_size=6,
 )
 used = st.sets(st.integers(0, 5))
-counts = st.integers(1, 2)
+counts = st.integers(1, 3)
 plain = st.builds(lambda count, choosy: {"count": count, "choosy": choosy}, counts, st.booleans())
 alternatives = st.lists(plain, min_size=2, max_size=2)
 requests = st.lists(

@@ -100,6 +100,27 @@ def test_earlier_choices_are_given_up_for_later_requests_and_claims() -> None:
     assert allocate(slices, claim(exact("any", 2)), claim(choosy, name="d")) == []
 
 
+def test_an_impossible_list_makes_earlier_requests_choose_again() -> None:
+    slices = [resource_slice("s", [device("a", x=1), device("b", x=2), device("c", x=2), device("d", x=2)])]
+    first = wanted(selectors=cel('device.attributes["gpu.example.com"].x == 1'))
+    lists = (first_of("y", first), first_of("y", wanted(count=32), first))
+    for entry in lists:
+        chosen = f"y/s{len(entry['firstAvailable']) - 1}: pool/a"
+        assert picked(allocate(slices, claim(exact("x"), entry))) == [["x: pool/b", chosen]]
+        assert picked(allocate(slices, claim(exact("x", 3), entry))) == [
+            ["x: pool/b", "x: pool/c", "x: pool/d", chosen]
+        ]
+
+
+def test_the_number_of_devices_counts_even_when_the_same_devices_are_shared() -> None:
+    shared = [device(f"g{index:02d}", allowMultipleAllocations=True, i=index) for index in range(40)]
+    second = cel('device.attributes["gpu.example.com"].i == 1')
+    requests = (first_of("x", wanted(count=2), wanted()), exact("y", selectors=second), exact("z", 30))
+    # 2 + 1 + 30 > 32, 1 + 1 + 30 = 32; in both cases g00 and g01 have shares before z.
+    results = picked(allocate([resource_slice("s", shared)], claim(*requests)))[0]
+    assert results[:3] == ["x/s1: pool/g00", "y: pool/g01", "z: pool/g00"]
+
+
 def test_class_and_request_selectors_must_all_be_true() -> None:
     slices = [resource_slice("s", [device("a", x=1, y=1), device("b", x=1, y=2), device("c", x=2, y=2)])]
     class_ = device_class("gpu", selectors=cel('device.driver == "gpu.example.com"', "int(1) == 1"))
