@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.allocation.fixtures import FINALIZER, allocate, consumers, device_names
+from conformance.allocation.fixtures import FINALIZER, allocate, consumers, device_names, untouched
 from conformance.catalogue import requirement
 from conformance.cluster import manifests
 from conformance.cluster.bench import ClusterBench
@@ -191,8 +191,8 @@ def deleted_claim_and_new_pods(bench: ClusterBench) -> None:
     bench.delete("ResourceClaim", "claim")
     bench.make_pod("second", claims={"device": "claim"})
     bench.stays(
-        lambda: not bench.get("Pod", "second")["spec"].get("nodeName"),
-        "the second Pod is not scheduled with a claim that is being deleted",
+        lambda: untouched(bench, "second"),
+        "the second Pod waits, without event and condition, for the claim that is being deleted",
     )
     bench.delete("Pod", "first")
     bench.wait_gone("ResourceClaim", "claim")

@@ -46,3 +46,11 @@ def scheduled_reason(bench: ClusterBench, pod: str) -> str:
     """The reason of a Pod's condition PodScheduled."""
     conditions = (bench.get("Pod", pod).get("status") or {}).get("conditions") or []
     return next((str(entry.get("reason")) for entry in conditions if entry["type"] == "PodScheduled"), "")
+
+
+def untouched(bench: ClusterBench, pod: str) -> bool:
+    """Whether a Pod waits without node, conditions and events: the scheduler has not yet tried it."""
+    found = bench.get("Pod", pod)
+    status = found.get("status") or {}
+    waits = status.get("phase") == "Pending" and not found["spec"].get("nodeName")
+    return waits and not status.get("conditions") and not bench.events(pod)

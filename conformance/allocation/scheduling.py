@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from conformance.allocation.fixtures import FINALIZER, allocate, consumers, device_names, scheduled_reason
+from conformance.allocation.fixtures import (
+    FINALIZER,
+    allocate,
+    consumers,
+    device_names,
+    scheduled_reason,
+    untouched,
+)
 from conformance.catalogue import requirement
 from conformance.cluster import manifests
 from conformance.cluster.bench import ClusterBench
@@ -24,12 +31,7 @@ _RETRY_SECONDS = 15.0
 def missing_claim(bench: ClusterBench) -> None:
     bench.publish("dev-0")
     bench.make_pod("pod", claims={"device": "claim"})
-
-    def untouched() -> bool:
-        status = bench.get("Pod", "pod").get("status") or {}
-        return status.get("phase") == "Pending" and not status.get("conditions") and not bench.events("pod")
-
-    bench.stays(untouched, "a Pending Pod without event and condition", 1.0)
+    bench.stays(lambda: untouched(bench, "pod"), "a Pending Pod without event and condition", 1.0)
     bench.make_claim("claim", request(bench.make_class()))
     bench.wait_scheduled("pod")
 
@@ -128,11 +130,11 @@ def node_of_the_claim(bench: ClusterBench) -> None:
     bench.make_pod("second", claims={"device": "claim"}, node=second.name)
     bench.wait_unschedulable("second", "1 resourceclaim not available on the node")
 
-    def untouched() -> bool:
+    def unchanged() -> bool:
         uids = [entry["uid"] for entry in consumers(bench, "claim")]
         return device_names(bench, "claim") == ["one"] and uids == [user["metadata"]["uid"]]
 
-    bench.stays(untouched, "the claim stays allocated to device one and the first Pod its only consumer")
+    bench.stays(unchanged, "the claim stays allocated to device one and the first Pod its only consumer")
     bench.delete("Pod", "first")
     node = bench.wait_scheduled("second")
     check(node == second.name, f"node {second.name} once the claim is free", node)

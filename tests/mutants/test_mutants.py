@@ -36,7 +36,9 @@ def judge(command: Sequence[str], requirements: Sequence[str], *options: str) ->
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_caught_by_the_requirement_it_breaks(mutant: Mutant, tmp_path: Path) -> None:
     verdicts = judge(mutant.command(tmp_path), mutant.breaks)
-    assert verdicts == dict.fromkeys(mutant.breaks, "fail")
+    # A failure that released versions share is told as their gap.
+    known = catalogue.requirements()
+    assert verdicts == {name: "known-gap" if known[name].known_gaps else "fail" for name in mutant.breaks}
 
 
 @pytest.mark.mutants
