@@ -93,22 +93,33 @@ def sidecar(name: str, *command: str) -> dict[str, Any]:
 def test_sidecars_run_beside_the_regular_containers_and_end_after_them_in_reverse() -> None:
     async def scenario() -> None:
         async with bench() as made:
-            await made.create("p", initContainers=[sidecar("s1"), container("i", "exit", "0"), sidecar("s2")])
+            slow = container("c", "bash", "-c", "trap 'sleep 5; exit 0' TERM; sleep 9999 & wait")
+            await made.create(
+                "p", slow, initContainers=[sidecar("s1"), container("i", "exit", "0"), sidecar("s2")]
+            )
             found = await made.ready("p")
             assert await names(made) == ["s1", "i", "s2", "c"]
             for item in ("s1", "s2", "c"):
                 assert "running" in state(found, item)["state"]
             await made.delete("p")
-
+            await made.event("Killing", "Stopping container s1")
+            await asyncio.sleep(0.3)
+            assert await finished(made) == ["i"]
             ends: list[str] = []
+            remove = made.runtime.remove_pod_sandbox
 
-            async def watch() -> bool:
-                nonlocal ends
-                ends = await finished(made) or ends
-                return await made.pod("p") is None
+            async def removing(sandbox_id: str) -> None:
+                ends.extend(await finished(made))
+                await remove(sandbox_id)
 
-            await made.until(watch, "the pod is gone")
-            assert ends[:3] == ["i", "c", "s2"]
+            made.runtime.remove_pod_sandbox = removing  # type: ignore[method-assign]
+            made.clock.advance(5)
+
+            async def removed() -> bool:
+                return bool(ends)
+
+            await made.until(removed, "the sandbox is removed")
+            assert ends == ["i", "c", "s2", "s1"]
 
     run(scenario())
 
@@ -212,6 +223,15 @@ def test_nothing_is_written_while_nothing_changes() -> None:
             )
             found = await made.ready("p")
             await asyncio.sleep(0.5)
+            requests: list[str] = []
+            assert made.node_client is not None
+            request = made.node_client.request
+
+            async def recorded(method: str, path: str, **more: Any) -> Any:
+                requests.append(f"{method} {path}")
+                return await request(method, path, **more)
+
+            made.node_client.request = recorded  # type: ignore[method-assign]
             # also the look at all statuses, every ten seconds
             for _ in range(3):
                 made.clock.advance(10)
@@ -219,6 +239,8 @@ def test_nothing_is_written_while_nothing_changes() -> None:
             again = await made.pod("p")
             assert again is not None
             assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+            assert not [item for item in requests if "/pods/" in item]
+            assert [item for item in requests if "/leases/" in item]
 
     run(scenario())
 
