@@ -33,6 +33,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "deallocation",
         "preparation",
         "containers",
+        "kubelet",
     ),
 }
 """The areas of each suite, in the order of the catalogue; an area is a file of records with a module of tests."""

@@ -8,15 +8,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from clusters.client import Client, ClientError
+from clusters import device_classes
+from clusters.client import Client, ClientError, resource_path
 from clusters.descriptor import Descriptor
 from clusters.interface import Cluster, WholeNode
 from clusters.observation import Observation, ObservationError
+from clusters.process import DriverProcess, StartError
 from conformance.cluster import manifests
 from conformance.cluster.evidence import collect
-from conformance.cluster.kit_driver import KitDriver
+from conformance.cluster.kit_driver import Faults, KitDriver
 from conformance.cluster.manifests import RESOURCE_API, Object
-from conformance.model import Evidence, Failed, check
+from conformance.model import Evidence, Failed, InputError, check
 from conformance.waiting import poll
 
 START_SECONDS = 30.0
@@ -65,6 +67,7 @@ class ClusterBench:
         self._factor = factor
         self._made: list[tuple[str, str, str]] = []
         self._drivers: list[KitDriver] = []
+        self._processes: list[tuple[WholeNode, DriverProcess]] = []
         self._began = time.monotonic()
 
     # Life cycle
@@ -105,6 +108,14 @@ class ClusterBench:
                     self.client.delete(*_KINDS[kind], name)
         for driver in self._drivers:
             driver.stop()
+        for node, process in self._processes:
+            process.stop()
+            process.close()
+            # Nobody else shall be given devices of a node without a driver.
+            selector = f"spec.driver={self.descriptor.name},spec.nodeName={node.name}"
+            with contextlib.suppress(ClientError):
+                path = resource_path(*_KINDS["ResourceSlice"])
+                self.client.request("DELETE", path, query={"fieldSelector": selector})
 
     def _pods_gone(self) -> bool:
         """Delete the Pods that are there; whether there were none."""
@@ -161,6 +172,36 @@ class ClusterBench:
         """A name for a cluster-scoped object of this test."""
         return f"t{self.serial}-{word}"
 
+    # The driver under test
+
+    def run_driver(self, node: WholeNode) -> DriverProcess:
+        """Start it on a node that this test has alone, and wait for its slices; it ends with the test.
+
+        Raises InputError when it cannot be started, Failed when it publishes nothing.
+        """
+        try:
+            process = node.run_driver(self.descriptor)
+        except StartError as error:
+            raise InputError(str(error)) from None
+        self._processes.append((node, process))
+        self.wait_until(
+            lambda: self.published(node),
+            f"{self.descriptor.name} publishes devices for {node.name}",
+            self.descriptor.ready_seconds,
+            lambda: process.tail(5) or "it printed nothing",
+        )
+        return process
+
+    def published(self, node: WholeNode) -> list[Object]:
+        """The devices that it publishes for a node."""
+        selector = f"spec.driver={self.descriptor.name},spec.nodeName={node.name}"
+        slices = self.client.list(*_KINDS["ResourceSlice"], fieldSelector=selector)
+        return [device for item in slices for device in item["spec"].get("devices") or []]
+
+    def driver_class(self) -> str:
+        """A class of its devices, without starting it anywhere."""
+        return device_classes.ensure(self.client, self.descriptor)[0]
+
     # Devices
 
     @property
@@ -168,10 +209,35 @@ class ClusterBench:
         """A class of all devices of the driver under test, which runs on the shared nodes. Raises InputError."""
         return self._device_class()
 
-    def kit_driver(self, node: WholeNode | None = None, *, name: str = "", instance: str = "") -> KitDriver:
-        """A running driver of the kit on a node, by default the first, under the name of the test."""
+    @property
+    def drivers(self) -> Sequence[KitDriver]:
+        """The drivers of the kit in this test, oldest first."""
+        return tuple(self._drivers)
+
+    def other_node(self) -> WholeNode:
+        """A node that this test does not have for itself, to compare with."""
+        return next(node for node in self.cluster.nodes if node is not self.nodes[0])
+
+    def skip_ahead(self, seconds: float) -> None:
+        """Let the clock of the cluster run ahead where it can; elsewhere the time has to pass."""
+        if "virtual_clock" in self.cluster.capabilities:
+            self.cluster.clock.advance(seconds)
+
+    def kit_driver(
+        self,
+        node: WholeNode | None = None,
+        *,
+        name: str = "",
+        instance: str = "",
+        fault: Callable[[Faults], None] = lambda faults: None,
+    ) -> KitDriver:
+        """A running driver of the kit on a node, by default the first, under the name of the test.
+
+        `fault` sets what it does wrong from the start.
+        """
         node = node or self.nodes[0]
         driver = KitDriver(name or self.driver_name, node.name, node.paths, self.client, instance=instance)
+        fault(driver.faults)
         self._drivers.append(driver)
         return driver.start()
 

@@ -87,3 +87,26 @@ def unscoped_config() -> None:
 def exact_config_scope() -> None:
     """A configuration for a request does not reach the sub-request that was chosen."""
     OpaqueConfig.applies_to = lambda self, request: not self.requests or request in self.requests  # type: ignore[method-assign]
+
+
+@mutant("checks-config-only")
+def checks_config_only() -> None:
+    """Parameters are checked and then have no effect on containers."""
+    real = GpuProfile.edits
+
+    def edits(self: GpuProfile, address: str, name: str, settings: Any) -> dict[str, Any]:
+        return real(self, address, name, None)
+
+    GpuProfile.edits = edits  # type: ignore[method-assign]
+
+
+@mutant("one-device-for-all")
+def one_device_for_all() -> None:
+    """Every container gets the first device, whatever was allocated."""
+    real = GpuProfile.edits
+
+    def edits(self: GpuProfile, address: str, name: str, settings: Any) -> dict[str, Any]:
+        first = self.scan()[0]
+        return real(self, first.address, "gpu-0", settings)
+
+    GpuProfile.edits = edits  # type: ignore[method-assign]
