@@ -125,3 +125,26 @@ def test_pods_deleted_while_no_kubelet_was_there_are_stopped_by_the_next() -> No
             await made.until(stopped, "both are stopped")
 
     run(scenario())
+
+
+def test_a_kubelet_survives_an_api_server_that_goes_away() -> None:
+    async def scenario() -> None:
+        async with bench(sync_frequency=0.3) as made:
+            await made.create("p", container("c", "sleep", "60"), restartPolicy="Never")
+            await made.ready("p")
+            await asyncio.to_thread(made.server.stop)
+            made.clock.advance(60)
+
+            async def ended() -> bool:
+                return all(found.finished_at for found in await made.runtime.list_containers())
+
+            await made.until(ended, "the container has ended")
+            await asyncio.to_thread(made.server.start)
+            # what could not be written is tried again every ten seconds
+            await asyncio.sleep(0.2)
+            made.clock.advance(10)
+            await made.phase("p", "Succeeded")
+            await made.create("q")
+            await made.ready("q")
+
+    run(scenario())

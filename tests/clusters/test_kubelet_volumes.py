@@ -81,6 +81,8 @@ def test_environment_from_all_sources() -> None:
                 "SECRET": "geheim",
                 "PRE_COLOR": "red",
                 "HOSTNAME": "p",
+                "KUBERNETES_SERVICE_PORT": "443",
+                "KUBERNETES_SERVICE_PORT_HTTPS": "443",
             }
             assert {key: seen.get(key) for key in expected} == expected
             assert "NONE" not in seen

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from clusters.client import ClientError
 from clusters.embedded.components.component import Context
 from clusters.embedded.components.events import EventRecorder
 from clusters.embedded.components.informer import Informer
@@ -198,7 +197,7 @@ class KubeletLife:
             )
             group.create_task(self._events.run(), name="events")
             node = await registration.register()
-            self._record_start(node)
+            self._record_start()
             group.create_task(registration.run_status(), name="node status")
             group.create_task(registration.run_lease(node), name="node lease")
             await self._start_informers(group)
@@ -214,22 +213,14 @@ class KubeletLife:
             group.create_task(self._reconcile_claims(claims, source), name="claims")
 
     async def _start_informers(self, group: asyncio.TaskGroup) -> None:
-        """Follow the Node and the Services; an API server may serve no Services, and then nobody is told of any."""
-        informers = [self._nodes]
-        try:
-            await self._client.list("v1", "services", limit=1)
-            informers.append(self._services)
-        except ClientError as error:
-            if error.code != 404:
-                informers.append(self._services)
-        for informer in informers:
-            group.create_task(informer.run())
-        for informer in informers:
-            await informer.wait_synced()
+        """Follow the Node and the Services, and wait until both are known."""
+        for informer in (self._nodes, self._services):
+            group.create_task(informer.run(), name=informer.resource)
+        await self._nodes.wait_synced()
+        await self._services.wait_synced()
 
-    def _record_start(self, node: Object) -> None:
+    def _record_start(self) -> None:
         reference = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name, "uid": self._name}}
-        del node
         self._events.event(reference, "Normal", "Starting", "Starting kubelet.")
 
     async def _reconcile_claims(self, claims: ClaimManager, source: PodSource) -> None:
