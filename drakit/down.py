@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from drakit.output import UserError, write_out
+from drakit.interrupt import EXIT_CODE, stoppable
+from drakit.output import UserError, say, write_out
 from drakit.state import Folder, StateError, all_folders
 
 
@@ -16,13 +17,19 @@ def command(name: str, everything: bool) -> int:
     try:
         folders = all_folders() if everything else [Folder(name)]
         if not everything and not folders[0].exists():
-            names = ", ".join(folder.name for folder in all_folders())
-            raise UserError(f'no cluster "{name}"; ' + (f"there are {names}" if names else "none is running"))
-        for folder in folders:
-            folder.stop()
-            write_out(f'cluster "{folder.name}" is gone\n')
+            others = ", ".join(folder.name for folder in all_folders())
+            raise UserError(f'no cluster "{name}"' + (f"; there is {others}" if others else ""))
+        if not folders:
+            write_out("no cluster\n")
+        with stoppable():
+            for folder in folders:
+                folder.stop()
+                write_out(f'cluster "{folder.name}" is gone\n')
     except StateError as error:
         raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}") from None
     except KeyboardInterrupt:
-        raise click.Abort from None
+        say('interrupted; what was asked to end goes on with it, and "drakit status" shows what is left')
+        return EXIT_CODE
     return 0

@@ -1,7 +1,9 @@
 """The background process that holds a cluster of `drakit up`.
 
 It reads its order as one JSON document on standard input and answers on standard output with JSON lines: {"note":
-TEXT}, and at last {"ready": RECORD} or {"error": TEXT}. Afterwards it lives until SIGTERM.
+TEXT}, and at last {"ready": RECORD}, {"error": TEXT} when the user has to change something, or {"broke": TEXT} when
+the kit has a fault. Afterwards it lives until SIGTERM. While the cluster starts it also ends when nobody reads its
+answers any more.
 """
 
 from __future__ import annotations
@@ -14,175 +16,190 @@ import signal
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from drakit import quiet  # isort: skip - before anything that loads gRPC
 from clusters import descriptor as descriptors
-from clusters import device_classes
-from clusters.client import Client, ClientError
+from clusters import device_classes, gates
+from clusters.client import ClientError
 from clusters.descriptor import Descriptor
 from clusters.document import DocumentError
 from clusters.embedded.cluster import EmbeddedCluster, check_room
+from clusters.embedded.scheduler.config import load_config
 from clusters.interface import ClusterError, ClusterSpec, NodeSpec
-from clusters.process import DriverProcess, StartError, exit_text
+from clusters.process import StartError
 from conformance import catalogue
 from drakit import example
+from drakit.drivers import Drivers
 from drakit.state import Folder, Record, StateError
 
 _LOG: Final = logging.getLogger("drakit.keeper")
 _POLL: Final = 0.5
-_SLICE_POLL: Final = 0.05
-_FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
+_COULD_NOT: Final = 1
+
+
+class _Ended(BaseException):
+    """Asked to end while the cluster starts."""
+
+
+class _Stopping:
+    """SIGTERM and SIGINT: ends the start of the cluster at once, and the cluster in an orderly way."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self._interruptible = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._handle)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.event.set()
+        if self._interruptible:
+            self._interruptible = False
+            raise _Ended
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """A signal in this context raises _Ended; so does one that came before."""
+        try:
+            self._interruptible = True
+            if self.event.is_set():
+                raise _Ended
+            yield
+        finally:
+            self._interruptible = False
 
 
 def main() -> int:
     """Hold one cluster; the exit code is 0 after an orderly end and 1 when it could not be started."""
     order: dict[str, Any] = json.load(sys.stdin)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    _restore_path(order["python_path"])
+    stopping = _Stopping()
     logging.basicConfig(format="%(asctime)s %(name)s %(levelname).1s %(message)s", level=logging.WARNING)
     _LOG.setLevel(logging.INFO)
-    folder = Folder(order["name"])
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(folder.held())
-        except (StateError, OSError) as error:
-            return _failed(error)
-        stack.callback(folder.remove)
-        try:
-            _keep(folder, order, stopping, stack)
-        except (ClusterError, DocumentError, StartError, StateError, ClientError, OSError) as error:
-            return _failed(error)
-        except BaseException as error:
-            _answer({"error": f"the kit itself broke: {type(error).__name__}: {error}"})
-            raise
+            folder = Folder(order["name"])
+            traces = stack.enter_context(folder.held())
+            _log_to(folder.log)
+            with stopping.interruptible():
+                drivers = _start(folder, order, traces, stack)
+        except _Ended:
+            return _failed(f'cluster "{order["name"]}" was told to end before it was ready')
+        except OSError as error:
+            return _failed(f"{error.filename or 'cannot go on'}: {error.strerror}")
+        except StartError as error:
+            return _failed(f"{order['driver']}: {error}")
+        except (ClusterError, DocumentError, StateError, ClientError) as error:
+            return _failed(str(error))
+        except Exception:  # noqa: BLE001 - whatever else happens is a fault of the kit, and told as one
+            _answer({"broke": traceback.format_exc()})
+            return _COULD_NOT
+        while not stopping.event.wait(_POLL):
+            if drivers is not None:
+                drivers.revive()
+        _LOG.info("asked to end")
     return 0
 
 
-def _keep(
-    folder: Folder, order: dict[str, Any], stopping: threading.Event, stack: contextlib.ExitStack
-) -> None:
+def _start(
+    folder: Folder,
+    order: dict[str, Any],
+    traces: Callable[[str, Path], None],
+    stack: contextlib.ExitStack,
+) -> Drivers | None:
+    """Start everything, and say so. What is to be ended goes onto the stack."""
     begin = time.monotonic()
 
     def note(text: str) -> None:
-        _answer({"note": f"{text} ({time.monotonic() - begin:.1f} s)"})
+        _answer({"note": f"{text} ({time.monotonic() - begin:.1f} s)"}, heard=True)
 
-    subject = None
-    if order["driver"]:
-        subject = descriptors.load(Path(order["driver"]), catalogue.capabilities())
-        check_room(subject.name)
-    spec = ClusterSpec(
+    subject = _subject(order)
+    cluster = stack.enter_context(EmbeddedCluster(_spec(order), port=order["port"]))
+    traces(cluster.owner, cluster.root)
+    note(f"API server at {cluster.url}")
+    cluster.write_kubeconfig(folder.kubeconfig)
+    # A kubelet that starts removes the slices of its node: drivers come afterwards.
+    cluster.wait_ready()
+    note(f"{len(cluster.nodes)} nodes Ready")
+    drivers = Drivers(cluster, subject) if subject is not None and cluster.nodes else None
+    if drivers is not None:
+        drivers.start()
+        classes = device_classes.ensure(cluster.client(), drivers.subject)
+        folder.example.write_text(example.manifest(classes[0]), encoding="utf-8")
+        note(f"{drivers.wait_published()} devices of {drivers.subject.name}")
+    record = Record(
+        name=folder.name,
+        version=cluster.spec.version,
+        server=cluster.url,
+        kubeconfig=str(folder.kubeconfig),
+        example=str(folder.example) if drivers is not None else "",
+        nodes=[node.name for node in cluster.nodes],
+        driver=drivers.subject.name if drivers is not None else "",
+        created=time.time(),
+        gates=order["gates"],
+    )
+    folder.write_record(record)
+    _answer({"ready": asdict(record)}, heard=True)
+    _detach()
+    return drivers
+
+
+def _subject(order: dict[str, Any]) -> Descriptor | None:
+    if not order["driver"]:
+        return None
+    subject = descriptors.load(Path(order["driver"]), catalogue.capabilities())
+    check_room(subject.name)
+    return subject
+
+
+def _spec(order: dict[str, Any]) -> ClusterSpec:
+    """The cluster that is ordered. Raises ClusterError for a configuration that is wrong."""
+    try:
+        load_config(order["scheduler_config"], gates.effective(order["gates"]))
+    except ValueError as error:
+        raise ClusterError(f"--scheduler-config {order['scheduler_config_file']}: {error}") from None
+    return ClusterSpec(
         nodes=tuple(NodeSpec(machine=order["machine"]) for _ in range(order["nodes"])),
         gates=tuple(order["gates"].items()),
         runtime_config=tuple(order["runtime_config"].items()),
         scheduler_config=order["scheduler_config"],
     )
-    cluster = stack.enter_context(EmbeddedCluster(spec, port=order["port"]))
-    note(f"API server at {cluster.url}")
-    cluster.write_kubeconfig(folder.kubeconfig)
-    drivers = _Drivers(cluster, subject) if subject else None
-    # A kubelet that starts removes the slices of its node: drivers come afterwards.
-    cluster.wait_ready()
-    note(f"{len(cluster.nodes)} nodes Ready")
-    if drivers is not None:
-        drivers.start()
-        classes = device_classes.ensure(cluster.client(), drivers.subject)
-        folder.example.write_text(example.manifest(classes[0]), encoding="utf-8")
-        note(f"{drivers.wait_published(stopping)} devices of {drivers.subject.name}")
-    record = Record(
-        name=folder.name,
-        version=spec.version,
-        server=cluster.url,
-        kubeconfig=str(folder.kubeconfig),
-        example=str(folder.example) if drivers else "",
-        nodes=[node.name for node in cluster.nodes],
-        driver=subject.name if subject else "",
-        created=time.time(),
-        gates=order["gates"],
-    )
-    folder.write_record(record)
-    _answer({"ready": asdict(record)})
-    _detach()
-    while not stopping.wait(_POLL):
-        if drivers is not None:
-            drivers.revive()
-    _LOG.info("asked to end")
 
 
-class _Drivers:
-    """The driver on every node, started anew when it ends, as a DaemonSet would."""
-
-    def __init__(self, cluster: EmbeddedCluster, subject: Descriptor) -> None:
-        self.subject = subject
-        self._cluster = cluster
-        self._running: dict[str, DriverProcess] = {}
-        self._due: dict[str, float] = {}
-        self._pause: dict[str, float] = {}
-
-    def start(self) -> None:
-        """Start it on all nodes at the same time. Raises StartError."""
-        nodes = self._cluster.nodes
-        with ThreadPoolExecutor(max(1, min(len(nodes), 8))) as pool:
-            processes = list(pool.map(lambda node: node.run_driver(self.subject), nodes))
-        self._running = {node.name: process for node, process in zip(nodes, processes, strict=True)}
-
-    def wait_published(self, stopping: threading.Event) -> int:
-        """Wait until each node has a slice of the driver; the number of devices. Raises StartError."""
-        client: Client = self._cluster.client()
-        deadline = time.monotonic() + self.subject.ready_seconds
-        wanted = set(self._running)
-        while True:
-            query = {"fieldSelector": f"spec.driver={self.subject.name}"}
-            slices = client.list("resource.k8s.io/v1", "resourceslices", **query)
-            missing = wanted - {item["spec"].get("nodeName") for item in slices}
-            if not missing or stopping.is_set():
-                return sum(len(item["spec"].get("devices") or []) for item in slices)
-            for name in sorted(missing):
-                process = self._running[name]
-                if not process.running:
-                    raise StartError(
-                        f"the driver on {name} ended with {exit_text(process.exit_code)}: {process.tail(3)}"
-                    )
-            if time.monotonic() > deadline:
-                raise StartError(
-                    f"the driver published no slice for {', '.join(sorted(missing))} within "
-                    f"{self.subject.ready_seconds:g} s; it printed: {self._running[min(missing)].tail(3)}"
-                )
-            stopping.wait(_SLICE_POLL)
-
-    def revive(self) -> None:
-        """Start again what has ended, each time after a longer pause."""
-        for name, process in self._running.items():
-            if process.running:
-                self._due.pop(name, None)
-            elif name not in self._due:
-                pause = self._pause.get(name, _FIRST_PAUSE)
-                self._due[name] = time.monotonic() + pause
-                self._pause[name] = min(pause * 2, _LAST_PAUSE)
-                _LOG.warning("the driver on %s ended with %s", name, exit_text(process.exit_code))
-            elif time.monotonic() >= self._due.pop(name):
-                with contextlib.suppress(StartError):
-                    process.start()
+def _restore_path(value: str | None) -> None:
+    """Set PYTHONPATH as the user had it: it was changed for this process, not for drivers in Python."""
+    os.environ.pop("PYTHONPATH", None)
+    if value is not None:
+        os.environ["PYTHONPATH"] = value
 
 
-def _failed(error: Exception) -> int:
-    text = str(error)
-    if isinstance(error, OSError):
-        text = f"{error.filename or 'cannot go on'}: {error.strerror}"
+def _failed(text: str) -> int:
     _LOG.error("%s", text)
     _answer({"error": text})
-    return 1
+    return _COULD_NOT
 
 
-def _answer(message: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError, ValueError):
+def _answer(message: dict[str, Any], *, heard: bool = False) -> None:
+    """Send a message to `drakit up`; with `heard`, raise _Ended when nobody reads it."""
+    try:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
+    except (OSError, ValueError):
+        if heard:
+            raise _Ended from None
+
+
+def _log_to(path: Path) -> None:
+    """Let everything that goes to standard error go to the log, which its owner alone may read."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, sys.stderr.fileno())
+    os.close(log)
 
 
 def _detach() -> None:
@@ -194,7 +211,8 @@ def _detach() -> None:
 
 if __name__ == "__main__":
     code = main()
-    sys.stdout.flush()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
     # Threads of a broken cluster must not keep the process.
     os._exit(code)
 

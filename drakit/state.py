@@ -1,7 +1,8 @@
 """Where running clusters are written down: one folder for each below the user's state folder.
 
 A folder holds the lock that the keeper process holds as long as the cluster lives, the record, the kubeconfig, the log
-and an example. A folder whose lock is free was left behind by a keeper that was killed.
+and an example. A folder whose lock is free was left behind by a keeper that was killed. Only who holds the lock
+changes the folder or removes it.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
-from clusters.guardian import start_ticks
+from clusters.guardian import kill_owned, start_ticks
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 _POLL: Final = 0.05
 _STOP_SECONDS: Final = 30.0
+_LOCK_SECONDS: Final = 5.0
 
 
 class StateError(Exception):
@@ -45,9 +47,29 @@ class Record:
     gates: dict[str, bool] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Keeper:
+    """The content of the lock: the process that holds it, and by what its traces are known when it is gone."""
+
+    pid: int
+    started: int | None
+    owner: str = ""
+    root: str = ""
+
+    @property
+    def alive(self) -> bool:
+        return self.started is not None and start_ticks(self.pid) == self.started
+
+
 def clusters_folder() -> Path:
-    """The folder of all clusters of this user."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    """The folder of all clusters of this user. Raises StateError when the user has no home."""
+    # The XDG specification lets relative paths be ignored; the keeper has another working folder, too.
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):
+        try:
+            base = str(Path.home() / ".local" / "state")
+        except RuntimeError:
+            raise StateError("no home folder is known; set HOME, or XDG_STATE_HOME to a folder") from None
     return Path(base) / "drakit" / "clusters"
 
 
@@ -64,6 +86,7 @@ class Folder:
     """The folder of one cluster."""
 
     def __init__(self, name: str) -> None:
+        """Raises StateError for a name that is none."""
         self.name = check_name(name)
         self.path = clusters_folder() / name
         self.kubeconfig = self.path / "kubeconfig"
@@ -72,47 +95,78 @@ class Folder:
         self._record = self.path / "record.json"
         self._lock = self.path / "lock"
 
-    def make(self) -> None:
-        """Make the folder, for its owner alone. Raises OSError."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def remove(self) -> None:
-        """Remove the folder and what is in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
-
     def exists(self) -> bool:
         """Whether there is a folder."""
         return self.path.is_dir()
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock as the keeper of this cluster. Raises StateError when another holds it."""
-        with self._lock.open("a+", encoding="ascii") as file:
-            if not _try_lock(file):
+    def held(self) -> Iterator[Callable[[str, Path], None]]:
+        """Make the folder and hold its lock as the keeper of this cluster; the folder goes at the end.
+
+        What is yielded writes down the owner's mark and the temporary folder of the cluster, so that others can take
+        away what is left when this process is killed. Raises StateError when another process holds the lock, and
+        OSError.
+        """
+        with self._take() as file:
+            self._sweep()
+            keeper = _Keeper(os.getpid(), start_ticks(os.getpid()))
+            try:
+                _write(file, keeper)
+                yield lambda owner, root: _write(file, _Keeper(keeper.pid, keeper.started, owner, str(root)))
+            finally:
+                shutil.rmtree(self.path, ignore_errors=True)
+
+    def _take(self) -> IO[str]:
+        """The lock file, locked. Raises StateError when a living keeper has it."""
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Somebody may remove the folder between any two of these steps.
+            with contextlib.suppress(FileNotFoundError):
+                file = self._lock.open("a+", encoding="ascii")
+                if _try_lock(file, fcntl.LOCK_EX) and _is(file, self._lock):
+                    return file
+                file.close()
+            # Whoever only looks whether it is locked has it for a moment.
+            keeper = self._keeper()
+            if (keeper is not None and keeper.alive) or time.monotonic() > deadline:
                 raise StateError(
                     f'cluster "{self.name}" runs already; "drakit status" shows it, "drakit down --name {self.name}" '
                     "ends it, --name gives the new one another name"
                 )
-            file.truncate(0)
-            file.write(f"{os.getpid()} {start_ticks(os.getpid())}")
-            file.flush()
-            yield
+            time.sleep(_POLL)
+
+    def _sweep(self) -> None:
+        """Take away what an earlier keeper has left that was killed, in case that its guardian was, too."""
+        earlier = self._keeper()
+        if earlier is not None and earlier.owner:
+            kill_owned(earlier.owner)
+            if earlier.root:
+                shutil.rmtree(earlier.root, ignore_errors=True)
+        for path in (self.kubeconfig, self.example, self.log, self._record):
+            path.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove the folder unless a keeper holds it, and what a killed one has left. Raises OSError."""
+        if not self.exists():
+            return
+        with contextlib.suppress(StateError), self._take():
+            self._sweep()
+            shutil.rmtree(self.path)
 
     def running(self) -> bool:
-        """Whether a keeper lives."""
+        """Whether a keeper lives. Raises OSError when the folder cannot be read."""
         try:
-            with self._lock.open("a+", encoding="ascii") as file:
-                return not _try_lock(file)
-        except OSError:
+            with self._lock.open(encoding="ascii") as file:
+                return not _try_lock(file, fcntl.LOCK_SH)
+        except FileNotFoundError:
             return False
 
-    def _keeper(self) -> int | None:
-        """Process id of the living keeper."""
+    def _keeper(self) -> _Keeper | None:
         try:
-            pid, ticks = (int(word) for word in self._lock.read_text(encoding="ascii").split())
-        except (OSError, ValueError):
+            return _Keeper(**json.loads(self._lock.read_text(encoding="ascii")))
+        except (OSError, ValueError, TypeError):
             return None
-        return pid if start_ticks(pid) == ticks else None
 
     def write_record(self, record: Record) -> None:
         """Write the record. Raises OSError."""
@@ -137,35 +191,49 @@ class Folder:
             return []
 
     def stop(self) -> None:
-        """End the cluster and wait until everything is gone. Raises StateError when it does not end."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            pid = self._keeper() if self.running() else None
-            if pid is not None:
+        """End the cluster and wait until everything is gone. Raises StateError when it does not end, and OSError."""
+        if not (self._end(signal.SIGTERM) or self._end(signal.SIGKILL)):
+            raise StateError(f'cluster "{self.name}" does not end; its log is {self.log}')
+        self.clear()
+
+    def _end(self, number: signal.Signals) -> bool:
+        """Send the keeper a signal, as soon as it is known; whether it ended in time."""
+        deadline, sent = time.monotonic() + _STOP_SECONDS, False
+        while self.running():
+            keeper = self._keeper()
+            if keeper is not None and keeper.alive and not sent:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            deadline = time.monotonic() + _STOP_SECONDS
-            while self.running():
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(_POLL)
-            else:
-                self.remove()
-                return
-        raise StateError(f'cluster "{self.name}" does not end; its log is {self.log}')
+                    os.kill(keeper.pid, number)
+                sent = True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL)
+        return True
 
 
 def all_folders() -> list[Folder]:
-    """Every cluster of this user, by name."""
+    """Every cluster of this user, by name. Raises StateError, and OSError when the folder cannot be read."""
     try:
         names = sorted(path.name for path in clusters_folder().iterdir() if path.is_dir())
-    except OSError:
+    except FileNotFoundError:
         return []
     return [Folder(name) for name in names if _NAME.match(name)]
 
 
-def _try_lock(file: IO[str]) -> bool:
+def _try_lock(file: IO[str], kind: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
     return True
+
+
+def _is(file: IO[str], path: Path) -> bool:
+    """Whether the open file is still the one at the path. Raises FileNotFoundError when there is none."""
+    return os.path.samestat(os.fstat(file.fileno()), path.stat())
+
+
+def _write(file: IO[str], keeper: _Keeper) -> None:
+    file.truncate(0)
+    file.write(json.dumps(asdict(keeper)))
+    file.flush()

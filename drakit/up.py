@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,16 +17,26 @@ import click
 
 from clusters import gates
 from clusters.gates import GateError
+from clusters.process import exit_text
 from drakit.interrupt import stoppable
 from drakit.output import UserError, say, write_out
 from drakit.state import Folder, StateError
 
+_DEFAULT_NAME: Final = "drakit"
 _DEFAULT_MACHINE: Final = "dual-numa-4"
 _STOP_SECONDS: Final = 30.0
+_LAST_LINES: Final = 20
+_COULD_NOT, _KIT_BROKE = 1, 3
+
+
+class _KitBrokeError(Exception):
+    """The keeper ended by a fault of the kit, or was killed; the text is what is known."""
 
 
 @click.command("up")
-@click.option("--name", default="drakit", show_default=True, help="Name of the cluster; several can run.")
+@click.option(
+    "--name", default=_DEFAULT_NAME, show_default=True, help="Name of the cluster; several can run."
+)
 @click.option(
     "--nodes", type=click.IntRange(0, 200), default=2, show_default=True, help="How many nodes it has."
 )
@@ -77,11 +89,13 @@ def command(
         "name": name,
         "nodes": nodes,
         "machine": _machine(gpus, machine),
-        "gates": _pairs("--feature-gates", feature_gates, check=True),
-        "runtime_config": _pairs("--runtime-config", runtime_config, check=False),
+        "gates": _gates(feature_gates),
+        "runtime_config": _versions(runtime_config),
         "scheduler_config": _read(scheduler_config) if scheduler_config else "",
+        "scheduler_config_file": str(scheduler_config or ""),
         "driver": "" if no_driver else str(driver.resolve() if driver else reference_driver()),
         "port": port,
+        "python_path": os.environ.get("PYTHONPATH"),
     }
     try:
         folder = Folder(name)
@@ -89,7 +103,10 @@ def command(
     except StateError as error:
         raise UserError(str(error)) from None
     except OSError as error:
-        raise UserError(f"{error.filename or name}: {error.strerror}") from None
+        raise UserError(f"{error.filename or 'cannot start'}: {error.strerror}") from None
+    except _KitBrokeError as error:
+        say(f"the kit itself broke; please report it with these lines:\n{error}")
+        return _KIT_BROKE
     except KeyboardInterrupt:
         raise click.Abort from None
     if as_json:
@@ -120,14 +137,22 @@ def _machine(gpus: int | None, machine: str | None) -> str:
     return str(Path(machine).resolve()) if is_file else machine
 
 
-def _pairs(option: str, text: str, *, check: bool) -> dict[str, bool]:
+def _gates(text: str) -> dict[str, bool]:
     try:
-        pairs = gates.parse(text)
-        if check:
-            gates.effective(pairs)
+        chosen = gates.parse(text)
+        gates.effective(chosen)
     except GateError as error:
-        raise UserError(f"{option}: {error}") from None
-    return pairs
+        raise UserError(f"--feature-gates: {error}") from None
+    return chosen
+
+
+def _versions(text: str) -> dict[str, bool]:
+    """As kube-apiserver reads it: a version without a value is switched on."""
+    words = [word.strip() for word in text.split(",")]
+    try:
+        return gates.parse(",".join(word if "=" in word or not word else f"{word}=true" for word in words))
+    except GateError as error:
+        raise UserError(f"--runtime-config: {error}") from None
 
 
 def _read(path: Path) -> str:
@@ -139,71 +164,80 @@ def _read(path: Path) -> str:
 
 
 def _start(folder: Folder, order: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
-    """Start the keeper and wait for its word. Raises StateError."""
-    if folder.exists() and not folder.running():
-        # Left behind by a keeper that was killed; its guardian has taken away the rest.
-        folder.remove()
-    folder.make()
-    with stoppable(), folder.log.open("ab") as log:
-        folder.log.chmod(0o600)
+    """Start the keeper and wait for its word. Raises StateError, and _KitBrokeError."""
+    with stoppable():
         keeper = subprocess.Popen(
             [sys.executable, "-P", "-m", "drakit.keeper"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=log,
-            cwd="/",
+            stderr=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "TMPDIR": tempfile.gettempdir(),
+            },
         )
         try:
             return _follow(keeper, order, folder, quiet=quiet)
         except BaseException:
-            _end(keeper)
+            _end(keeper, folder)
             raise
 
 
 def _follow(
     keeper: subprocess.Popen[bytes], order: dict[str, Any], folder: Folder, *, quiet: bool
 ) -> dict[str, Any]:
-    assert keeper.stdin is not None and keeper.stdout is not None  # noqa: S101 - both are pipes
+    assert keeper.stdin and keeper.stdout and keeper.stderr  # noqa: S101 - all are pipes
     with contextlib.suppress(BrokenPipeError):
         keeper.stdin.write(json.dumps(order).encode())
         keeper.stdin.close()
     for line in keeper.stdout:
-        try:
-            message = json.loads(line)
-        except ValueError:
-            continue
+        message = json.loads(line)
         if "ready" in message:
             record: dict[str, Any] = message["ready"]
             return record
         if "error" in message:
             raise StateError(message["error"])
+        if "broke" in message:
+            raise _KitBrokeError(message["broke"])
         if not quiet:
             say(message["note"])
-    lines = "".join(f"\n{line}" for line in folder.last_log())
-    raise StateError(f"the cluster ended before it was ready; its last words:{lines or ' none'}")
+    how = exit_text(keeper.wait())
+    lines = [*keeper.stderr.read().decode(errors="replace").splitlines(), *folder.last_log()][-_LAST_LINES:]
+    raise _KitBrokeError("\n".join([f"the process of the cluster ended with {how}", *lines]))
 
 
-def _end(keeper: subprocess.Popen[bytes]) -> None:
+def _end(keeper: subprocess.Popen[bytes], folder: Folder) -> None:
+    """End the keeper; nothing is left of the cluster."""
     if keeper.poll() is None:
         keeper.send_signal(signal.SIGTERM)
     try:
         keeper.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         keeper.kill()
+        keeper.wait()
+    if keeper.returncode != _COULD_NOT:
+        # It was killed before it could clean up itself.
+        with contextlib.suppress(OSError):
+            folder.clear()
 
 
 def _welcome(record: dict[str, Any]) -> str:
-    name = "" if record["name"] == "drakit" else f" --name {record['name']}"
+    name = "" if record["name"] == _DEFAULT_NAME else f" --name {record['name']}"
+    count = len(record["nodes"])
     lines = [
-        f'cluster "{record["name"]}" is ready: Kubernetes {record["version"]}, {len(record["nodes"])} nodes'
+        f'cluster "{record["name"]}" is ready: Kubernetes {record["version"]}, {count} node{"s" * (count != 1)}'
         + (f" with driver {record['driver']}" if record["driver"] else ""),
         "",
-        f"  export KUBECONFIG={record['kubeconfig']}",
+        f"  export KUBECONFIG={shlex.quote(record['kubeconfig'])}",
         "  kubectl get nodes,resourceslices",
     ]
     if record["example"]:
-        lines += [f"  kubectl apply -f {record['example']}", "  kubectl logs -f example"]
+        lines += [
+            f"  kubectl apply -f {shlex.quote(record['example'])}",
+            "  kubectl wait --for=condition=Ready pod/example",
+            "  kubectl logs example",
+        ]
     lines += [f"  drakit status{name}", f"  drakit down{name}", ""]
     return "\n".join(lines)

@@ -163,6 +163,11 @@ class EmbeddedCluster:
         """Where the API server listens."""
         return self._server.url
 
+    @property
+    def owner(self) -> str:
+        """The mark in the environment of every process that this cluster starts."""
+        return self._guardian.owner
+
     def client(self, identity: str = "admin") -> Client:
         """A client as `admin`, the only identity of this tier by now."""
         with self._lock:

@@ -19,7 +19,8 @@ from clusters.process import Commands, DriverProcess, StartError
 from clusters.proxies.client_view import ClientView
 from clusters.proxies.grpc_proxy import PluginProxy
 
-_TOKEN_SECONDS = 24 * 3600
+# Nobody renews the token of a driver, and a cluster may live as long as its certificates.
+_TOKEN_SECONDS = 365 * 24 * 3600
 
 
 class EmbeddedNode:

@@ -111,7 +111,7 @@ def test_old_versions_are_served_on_demand(http: Http, old_versions: Http) -> No
 
 def test_unknown_runtime_config_is_named() -> None:
     with pytest.raises(
-        ValueError, match=r"unknown API version 'resource.k8s.io/v7'; allowed: .*resource.k8s.io/v1beta1"
+        ValueError, match=r'unknown API version "resource.k8s.io/v7"; allowed: .*resource.k8s.io/v1beta1'
     ):
         serve(runtime_config={"resource.k8s.io/v7": True})
 

@@ -15,7 +15,7 @@ _DEFAULT_OFF: Final = frozenset(
 
 
 def _enabled_versions(runtime_config: Mapping[str, bool]) -> set[str]:
-    """Group versions that are served, as `resource.k8s.io/v1`; unknown keys of runtime_config are an error."""
+    """Group versions that are served, as `resource.k8s.io/v1`; unknown keys of the runtime config are an error."""
     known = {
         f"{resource.group}/{version}" if resource.group else version
         for resource in TABLE
@@ -34,7 +34,7 @@ def _enabled_versions(runtime_config: Mapping[str, bool]) -> set[str]:
         chosen = general.get(key) or ({name} if name in known else None)
         if chosen is None:
             allowed = ", ".join(sorted(known | set(general)))
-            raise ValueError(f"runtime_config: unknown API version {key!r}; allowed: {allowed}")
+            raise ValueError(f'runtime-config: unknown API version "{key}"; allowed: {allowed}')
         enabled = enabled | chosen if on else enabled - chosen
     return enabled
 
