@@ -1,0 +1,67 @@
+"""Clusters that the tests of the seeds share, one of each kind in a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from seeds_kit import DRA, GPU_NODE, NODES, NVIDIA, World, eventually
+
+from clusters import descriptor as descriptors
+from clusters.client import Client
+from clusters.embedded.cluster import EmbeddedCluster
+from clusters.interface import ClusterSpec
+from clusters.process import DriverProcess
+from conformance import catalogue
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """A whole cluster with default gates and APIs, on the nodes that the seeds name.
+
+    Its kubelets look again after a second instead of a minute.
+    """
+    with EmbeddedCluster(ClusterSpec(nodes=NODES, kubelet=(("syncFrequency", "1s"),))) as made:
+        made.wait_ready()
+        yield made
+
+
+@pytest.fixture(scope="session")
+def beta() -> Iterator[Client]:
+    """An administrator of an API server that also serves resource.k8s.io/v1beta1."""
+    spec = ClusterSpec(control_plane=False, runtime_config=(("resource.k8s.io/v1beta1", True),))
+    with EmbeddedCluster(spec) as made:
+        yield made.client()
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[Client]:
+    """An administrator of an API server alone, with default settings."""
+    with EmbeddedCluster(ClusterSpec(control_plane=False)) as made:
+        yield made.client()
+
+
+@pytest.fixture
+def world(cluster: EmbeddedCluster) -> Iterator[World]:
+    """A namespace on the whole cluster."""
+    made = World(cluster)
+    try:
+        yield made.begin()
+    finally:
+        made.end()
+
+
+@pytest.fixture(scope="session")
+def nvidia(cluster: EmbeddedCluster) -> DriverProcess:
+    """The driver of seed 004, running on the node of seed 004 and its device published."""
+    node = next(node for node in cluster.nodes if node.name == GPU_NODE)
+    subject = descriptors.load(Path(__file__).parent / "nvidia.yaml", catalogue.capabilities())
+    process = node.run_driver(subject)
+    selector = {"fieldSelector": f"spec.driver={NVIDIA}"}
+    eventually(
+        lambda: cluster.client().list(DRA, "resourceslices", **selector),
+        f"{NVIDIA} publishes its device",
+        lambda: process.tail(5),
+    )
+    return process

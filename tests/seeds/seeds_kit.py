@@ -1,0 +1,413 @@
+"""The manifests of the seeds, a cluster to send them to as kubectl would, and everything to wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clusters.client import Client, ClientError, resource_path
+from clusters.embedded.cluster import EmbeddedCluster
+from clusters.interface import NodeSpec, WholeNode
+from conformance.cluster import manifests
+from conformance.cluster.kit_driver import KitDriver
+from conformance.waiting import poll
+
+DRA = "resource.k8s.io/v1"
+SOON = 30.0
+"""How long anything may take on a busy machine."""
+GPU_NODE, CATS_NODE, PLAIN_NODE = "192.168.2.8", "name-of-the-intended-node", "node"
+"""The nodes that the seeds 004, 000 and 002, and 001 name."""
+NVIDIA, CATS, GPUS = "gpu.nvidia.com", "resource-driver.example.com", "gpu.example.com"
+"""The drivers of the seeds 004, 002 and 001."""
+NODES = (
+    NodeSpec(
+        name=GPU_NODE,
+        labels=(("vke.node.gpu.schedule", "nvidia-dra"), ("nvidia.com/gpu.present", "true")),
+        machine="a30-1",
+    ),
+    NodeSpec(name=CATS_NODE),
+    NodeSpec(name=PLAIN_NODE, capacity=(("nvidia.com/gpu", "1"),)),
+)
+"""Label values of the first come from seed 004; the last has a device plugin's counter."""
+
+_FOLDER = Path(__file__).parent / "manifests"
+_PLURALS = {"DeviceClass": "deviceclasses"}
+_CLUSTER_SCOPED = ("DeviceClass", "Namespace", "Node", "ResourceSlice")
+_SERIAL = itertools.count(1)
+Object = dict[str, Any]
+
+
+def text_of(name: str) -> str:
+    """A manifest as it stands in its file, `NAME` or `NAME.as-written`."""
+    for suffix in ("", ".as-written", ".support"):
+        path = _FOLDER / f"{name}{suffix}.yaml"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise FileNotFoundError(name)
+
+
+def load(name: str) -> list[Object]:
+    """The documents of a manifest; one without a corrected form is taken as written."""
+    return list(yaml.safe_load_all(text_of(name)))
+
+
+def only(name: str) -> Object:
+    """The only document of a manifest."""
+    (document,) = load(name)
+    return document
+
+
+def send(client: Client, obj: Mapping[str, Any], *, namespace: str = "", validate: str = "Strict") -> Sent:
+    """POST an object as `kubectl create` does, with strict field validation unless told otherwise."""
+    metadata = obj.get("metadata") or {}
+    path = resource_path(obj["apiVersion"], plural(obj["kind"]), metadata.get("namespace") or namespace)
+    return request(client, "POST", path, obj, {"fieldManager": "kubectl-create", "fieldValidation": validate})
+
+
+class Sent(dict[str, Any]):
+    """An answer of the API server, and the warnings that came with it."""
+
+    warnings: tuple[str, ...] = ()
+
+
+def request(
+    client: Client,
+    method: str,
+    path: str,
+    body: Any = None,
+    query: Mapping[str, str] | None = None,
+    content_type: str = "application/json",
+) -> Sent:
+    """One request with the warnings of its answer. Raises ClientError."""
+    answer = client._send(method, path, body, query, content_type, 30.0, stream=False)
+    sent = Sent(json.loads(answer.data))
+    sent.warnings = tuple(_text(line) for line in answer.headers.getlist("Warning"))
+    return sent
+
+
+def _text(warning: str) -> str:
+    """The text of a Warning header, `299 - "TEXT"` with escaped quotes."""
+    return warning.removeprefix('299 - "').removesuffix('"').replace('\\"', '"')
+
+
+def plural(kind: str) -> str:
+    """The resource of a kind."""
+    return _PLURALS.get(kind, kind.lower() + "s")
+
+
+def refusal(action: Callable[[], object]) -> tuple[int, str]:
+    """Code and message of a request that the API server must refuse."""
+    try:
+        done = action()
+    except ClientError as error:
+        return error.code, error.message
+    raise AssertionError(f"the API server accepted it: {done}")
+
+
+def eventually(probe: Callable[[], Any], what: str, seen: Callable[[], object] = lambda: "no") -> Any:
+    """The first truthy answer of `probe`."""
+    return poll(probe, SOON, what, seen)
+
+
+def holds(probe: Callable[[], bool], what: str, seconds: float = 1.5) -> None:
+    """Look for some time at what must not change."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert probe(), f"{what}: it changed"
+        time.sleep(0.05)
+
+
+class World:
+    """A namespace of one test on a whole cluster; what is made through it goes in the end."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.cluster = cluster
+        self.client = cluster.client()
+        self.namespace = f"seed-{next(_SERIAL)}"
+        self._made: list[tuple[str, str, str, str]] = []
+        self._drivers: list[KitDriver] = []
+
+    # Life cycle
+
+    def begin(self, **labels: str) -> World:
+        """Make the namespace; Pods can be made in it afterwards."""
+        self.make_namespace(self.namespace, labels)
+        return self
+
+    def make_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
+        """One more namespace."""
+        self.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": dict(labels or {})},
+            }
+        )
+
+    def end(self) -> None:
+        """Remove what the test made, workloads and Pods first, so that drivers can still clean up."""
+        namespaces = [name for _, kind, _, name in self._made if kind == "Namespace"]
+        for version, kind, namespace, name in self._made:
+            if kind == "Deployment":
+                self.client.delete(
+                    version, plural(kind), name, namespace, {"propagationPolicy": "Foreground"}
+                )
+        for namespace in namespaces:
+            eventually(lambda: self._empty(namespace), f"Pods and claims of {namespace} are gone")  # noqa: B023
+        for version, kind, namespace, name in reversed(self._made):
+            if not namespace:
+                self.client.delete(version, plural(kind), name)
+        for driver in self._drivers:
+            driver.stop()
+        others = [name for name in namespaces if name != self.namespace]
+        if others:
+            # The namespace controller looks again after seconds; harmless for leases, which last longer.
+            eventually(lambda: self._ending(others), f"namespaces {others} are ending")
+            self.cluster.clock.advance(6)
+            eventually(lambda: not any(map(self._namespace, others)), f"namespaces {others} are gone")
+
+    def _namespace(self, name: str) -> Object | None:
+        return self.client.find("v1", "namespaces", name)
+
+    def _ending(self, names: Sequence[str]) -> bool:
+        found = filter(None, map(self._namespace, names))
+        return all((namespace["status"].get("conditions")) for namespace in found)
+
+    def _empty(self, namespace: str) -> bool:
+        pods = self.client.list("v1", "pods", namespace)
+        for pod in pods:
+            if pod["metadata"].get("deletionGracePeriodSeconds", 9) > 1:
+                name = pod["metadata"]["name"]
+                self.client.delete("v1", "pods", name, namespace, {"gracePeriodSeconds": 1})
+        claims = self.client.list(DRA, "resourceclaims", namespace)
+        for claim in claims:
+            if "deletionTimestamp" not in claim["metadata"]:
+                self.client.delete(DRA, "resourceclaims", claim["metadata"]["name"], namespace)
+        return not pods and not claims
+
+    # Objects
+
+    def create(self, obj: Mapping[str, Any], *, validate: str = "Strict") -> Sent:
+        """Create an object as kubectl would; without a namespace of its own in that of the test."""
+        kind = obj["kind"]
+        namespace = "" if kind in _CLUSTER_SCOPED else self.namespace
+        sent = send(self.client, obj, namespace=namespace, validate=validate)
+        meta = sent["metadata"]
+        self._made.append((obj["apiVersion"], kind, meta.get("namespace", ""), meta["name"]))
+        if kind == "Namespace":
+            name = meta["name"]
+            eventually(
+                lambda: self.client.find("v1", "serviceaccounts", "default", name),
+                f"{name} has its default service account",
+            )
+        return sent
+
+    def submit(self, *names: str) -> list[Sent]:
+        """Create all documents of manifests by name."""
+        return [self.create(document) for name in names for document in load(name)]
+
+    def refused(self, obj: Mapping[str, Any], *, validate: str = "Strict") -> tuple[int, str]:
+        """Code and message of the refusal to create an object."""
+        return refusal(lambda: self.create(obj, validate=validate))
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object:
+        """An object as it is now."""
+        return self.client.get(_version(kind), plural(kind), name, self._space(kind, namespace))
+
+    def find(self, kind: str, name: str, namespace: str = "") -> Object | None:
+        """An object, or None."""
+        return self.client.find(_version(kind), plural(kind), name, self._space(kind, namespace))
+
+    def all_of(self, kind: str, namespace: str = "") -> list[Object]:
+        """All objects of a kind."""
+        return self.client.list(_version(kind), plural(kind), self._space(kind, namespace))
+
+    def patch(self, kind: str, name: str, body: Any, subresource: str | None = None) -> Object:
+        """Merge-patch an object."""
+        space = self._space(kind, "")
+        return self.client.patch(_version(kind), plural(kind), name, body, space, subresource)
+
+    def delete(self, kind: str, name: str, namespace: str = "", *, grace: int | None = 1) -> None:
+        """Delete an object, a Pod with a grace period of a second."""
+        body = {"gracePeriodSeconds": grace} if kind == "Pod" and grace is not None else None
+        self.client.delete(_version(kind), plural(kind), name, self._space(kind, namespace), body)
+
+    def _space(self, kind: str, namespace: str) -> str | None:
+        return None if kind in _CLUSTER_SCOPED else namespace or self.namespace
+
+    # Objects that tests make themselves
+
+    def pod(self, name: str, **parts: Any) -> Sent:
+        """A Pod; `parts` are those of `manifests.pod`. Its container runs on unless told otherwise."""
+        if "containers" not in parts:
+            claims = [*parts.get("claims", {}), *parts.get("templates", {})]
+            parts["containers"] = [manifests.container(claims=claims)]
+        return self.create(manifests.pod(name, **parts))
+
+    def claim(self, name: str, *requests: Mapping[str, Any], **parts: Any) -> Sent:
+        """A claim; `parts` are those of `manifests.claim_spec`."""
+        return self.create(manifests.claim(name, manifests.claim_spec(requests, **parts)))
+
+    def template(self, name: str, *requests: Mapping[str, Any], **parts: Any) -> Sent:
+        """A claim template."""
+        return self.create(manifests.template(name, manifests.claim_spec(requests, **parts)))
+
+    def device_class(self, name: str, driver: str, *expressions: str) -> str:
+        """A class of the devices of a driver; its name."""
+        self.create(manifests.device_class(name, [f'device.driver == "{driver}"', *expressions]))
+        return name
+
+    def slice_of(self, driver: str, *devices: str | Mapping[str, Any], **fields: Any) -> Sent:
+        """A slice with devices of a driver, by default on the plain node."""
+        entries = [manifests.device(entry) if isinstance(entry, str) else entry for entry in devices]
+        if not {"node", "allNodes", "nodeSelector", "perDeviceNodeSelection"} & set(fields):
+            fields["node"] = PLAIN_NODE
+        name = fields.pop("name", f"{self.namespace}-{driver}")
+        return self.create(manifests.resource_slice(name, driver, entries, **fields))
+
+    # Nodes and drivers
+
+    def node(self, name: str = PLAIN_NODE) -> WholeNode:
+        """A node by name."""
+        return next(node for node in self.cluster.nodes if node.name == name)
+
+    def driver(self, name: str, node: str = PLAIN_NODE) -> KitDriver:
+        """A driver of the test on a node, until the end of the test."""
+        made = KitDriver(name, node, self.node(node).paths, self.client)
+        self._drivers.append(made)
+        made.start()
+        eventually(made.notified, f"driver {name} is registered on {node}")
+        return made
+
+    # Waiting
+
+    def phase(self, pod: str, phase: str = "Running", namespace: str = "") -> Object:
+        """Wait until a Pod is in a phase; the Pod."""
+
+        def probe() -> Object | None:
+            found = self.find("Pod", pod, namespace)
+            return found if found and (found.get("status") or {}).get("phase") == phase else None
+
+        found: Object = eventually(probe, f"{pod} is {phase}", lambda: self.describe(pod, namespace))
+        return found
+
+    def unschedulable(self, pod: str, namespace: str = "") -> Object:
+        """Wait until the scheduler has given up for now; the condition PodScheduled."""
+
+        def probe() -> Object | None:
+            return _condition(self.find("Pod", pod, namespace) or {}, "PodScheduled")
+
+        found: Object = eventually(probe, f"{pod} has a condition", lambda: self.describe(pod, namespace))
+        assert found["status"] == "False", self.describe(pod, namespace)
+        return found
+
+    def event(self, pod: str, reason: str, text: str = "", namespace: str = "") -> Object:
+        """Wait for an event about a Pod."""
+
+        def probe() -> Object | None:
+            for event in self.events(pod, namespace):
+                if event["reason"] == reason and text in event.get("message", ""):
+                    return event
+            return None
+
+        found: Object = eventually(probe, f"event {reason} {text}", lambda: self.describe(pod, namespace))
+        return found
+
+    def events(self, pod: str, namespace: str = "") -> list[Object]:
+        """The events about a Pod, oldest first."""
+        found = self.client.list("v1", "events", namespace or self.namespace)
+        mine = [event for event in found if event["involvedObject"]["name"] == pod]
+        return sorted(mine, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+    def gone(self, kind: str, name: str, namespace: str = "") -> None:
+        """Wait until an object is gone."""
+        eventually(
+            lambda: self.find(kind, name, namespace) is None,
+            f"{kind} {name} is gone",
+            lambda: self.find(kind, name, namespace),
+        )
+
+    def generated(self, pod: str, claim: str, namespace: str = "") -> str:
+        """Wait for the claim that is made from a template for a Pod; its name."""
+
+        def probe() -> str | None:
+            status = (self.find("Pod", pod, namespace) or {}).get("status") or {}
+            for entry in status.get("resourceClaimStatuses") or []:
+                if entry["name"] == claim:
+                    return str(entry["resourceClaimName"])
+            return None
+
+        return str(eventually(probe, f"{pod} has a claim {claim}", lambda: self.describe(pod, namespace)))
+
+    def devices(self, claim: str, namespace: str = "") -> list[str]:
+        """Wait until a claim is allocated; its devices in the order of the results."""
+        return [result["device"] for result in self.results(claim, namespace)]
+
+    def results(self, claim: str, namespace: str = "") -> list[Object]:
+        """Wait until a claim is allocated; its results."""
+
+        def probe() -> list[Object]:
+            found = self.find("ResourceClaim", claim, namespace) or {}
+            devices = ((found.get("status") or {}).get("allocation") or {}).get("devices") or {}
+            return list(devices.get("results") or [])
+
+        found: list[Object] = eventually(
+            probe, f"claim {claim} is allocated", lambda: self.find("ResourceClaim", claim, namespace)
+        )
+        return found
+
+    def log(self, pod: str, container: str = "", namespace: str = "") -> str:
+        """The log of a container so far."""
+        with contextlib.suppress(ClientError):
+            return self.client.log(namespace or self.namespace, pod, container)
+        return ""
+
+    def logged(self, pod: str, text: str, container: str = "", namespace: str = "") -> str:
+        """Wait until the log of a container has a text in it; the log."""
+
+        def probe() -> str | None:
+            log = self.log(pod, container, namespace)
+            return log if text in log else None
+
+        seen = lambda: self.log(pod, container, namespace) or self.describe(pod, namespace)  # noqa: E731
+        return str(eventually(probe, f'"{text}" in the log of {pod}', seen))
+
+    def describe(self, pod: str, namespace: str = "") -> object:
+        """Status and events of a Pod, for messages."""
+        found = self.find("Pod", pod, namespace) or {}
+        events = [f"{event['reason']}: {event.get('message')}" for event in self.events(pod, namespace)]
+        return found.get("status"), events
+
+    def state(self, claim: str, namespace: str = "") -> str:
+        """STATE of a claim, the cell of the table that kubectl prints."""
+        path = resource_path(DRA, "resourceclaims", namespace or self.namespace, claim)
+        return str(table(self.client, path)[1][0][1])
+
+
+def table(client: Client, path: str) -> tuple[list[str], list[list[Any]]]:
+    """Columns and rows of the table that the API server makes of a path."""
+    url, headers = (
+        client._url + path,
+        {**client._headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"},
+    )
+    answer = json.loads(client._pool.request("GET", url, headers=headers, timeout=30.0).data)
+    columns = [column["name"] for column in answer["columnDefinitions"] if column["priority"] == 0]
+    return columns, [row["cells"][: len(columns)] for row in answer.get("rows") or []]
+
+
+def _version(kind: str) -> str:
+    if kind == "Deployment":
+        return "apps/v1"
+    return DRA if kind.startswith(("Resource", "Device")) else "v1"
+
+
+def _condition(obj: Mapping[str, Any], kind: str) -> Object | None:
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    return next((condition for condition in conditions if condition["type"] == kind), None)
