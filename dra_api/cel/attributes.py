@@ -96,9 +96,11 @@ class ConstantQualifier(Qualifier):
         self.key = key
 
     def qualify(self, frame: Frame, obj: Any) -> Any:
+        """See Qualifier."""
         return look_up(obj, self.key)
 
     def qualify_if_present(self, frame: Frame, obj: Any, presence_only: bool) -> Any:
+        """See Qualifier."""
         return find(obj, self.key)
 
 
@@ -112,9 +114,11 @@ class PresenceQualifier(Qualifier):
         self.inner = inner
 
     def qualify(self, frame: Frame, obj: Any) -> Any:
+        """See Qualifier."""
         return self.inner.qualify_if_present(frame, obj, True) is not MISSING
 
     def qualify_if_present(self, frame: Frame, obj: Any, presence_only: bool) -> Any:
+        """See Qualifier."""
         return self.inner.qualify_if_present(frame, obj, True)
 
 
@@ -128,9 +132,11 @@ class ComputedQualifier(Qualifier):
         self.attribute = attribute
 
     def qualify(self, frame: Frame, obj: Any) -> Any:
+        """See Qualifier."""
         return look_up(obj, _as_key(self.attribute.resolve(frame)))
 
     def qualify_if_present(self, frame: Frame, obj: Any, presence_only: bool) -> Any:
+        """See Qualifier."""
         return find(obj, _as_key(self.attribute.resolve(frame)))
 
 
@@ -166,9 +172,11 @@ class _Qualified(Attribute):
 
     @property
     def id(self) -> int:
+        """See Attribute."""
         return self.qualifiers[-1].id if self.qualifiers else self._id
 
     def add(self, qualifier: Qualifier) -> None:
+        """See Attribute."""
         self.qualifiers.append(qualifier)
 
     def _apply(self, frame: Frame, obj: Any) -> Any:
@@ -197,6 +205,7 @@ class VariableAttribute(_Qualified):
         self._init = init
 
     def resolve(self, frame: Frame) -> Any:
+        """See Attribute."""
         obj = frame.slots[self.slot]
         if obj is UNSET:
             obj = self._initial(frame)
@@ -205,10 +214,9 @@ class VariableAttribute(_Qualified):
         return self._apply(frame, obj)
 
     def _initial(self, frame: Frame) -> Any:
-        assert self._init is not None
         # An error is kept as the value, so that a second look does not compute it again.
         try:
-            obj = self._init(frame)
+            obj = MISSING if self._init is None else self._init(frame)
         except EvalError as error:
             obj = error
         frame.slots[self.slot] = obj
@@ -252,6 +260,7 @@ class RelativeAttribute(_Qualified):
         self._operand = operand
 
     def resolve(self, frame: Frame) -> Any:
+        """See Attribute."""
         return self._apply(frame, self._operand(frame))
 
 
@@ -269,13 +278,16 @@ class ConditionalAttribute(Attribute):
 
     @property
     def id(self) -> int:
+        """See Attribute."""
         return self.truthy.id if self.truthy.id == self.falsy.id else self._id
 
     def add(self, qualifier: Qualifier) -> None:
+        """See Attribute."""
         self.truthy.add(qualifier)
         self.falsy.add(qualifier)
 
     def resolve(self, frame: Frame) -> Any:
+        """See Attribute."""
         condition = self._condition(frame)
         if condition is True:
             return self.truthy.resolve(frame)

@@ -10,8 +10,9 @@ from .ast import Call, Entry, Expr, Ident, ListExpr, Literal, MapExpr, Positions
 from .lexer import Token
 from .macros import MACROS, MacroError, MacroHelper
 from .parser import MAX_DEPTH
-from .source import NO_LOCATION, Location, Source
+from .source import NO_LOCATION, Source
 
+_NO_PLACE: Final = -1
 _RESERVED: Final = frozenset(
     [
         "as",
@@ -68,6 +69,7 @@ class Builder:
             tree.CreateMap: self._map,
             tree.CreateMessage: self._message,
             tree.LiteralNode: self._literal,
+            tree.BrokenUnary: lambda node: Literal(self._new(node.start), "<<error>>"),
         }
 
     def build(self, node: tree.Node | None) -> Expr:
@@ -76,22 +78,19 @@ class Builder:
         if visit is not None:
             return visit(node)
         if not self._source.problem_count:
-            return self._error(NO_LOCATION, "unknown parse element encountered: <<nil>>")
-        return Expr(self.positions.new(None))
+            return self._error(None, "unknown parse element encountered: <<nil>>")
+        return Expr(self.positions.new(_NO_PLACE))
 
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise TreeTooDeepError("max recursion depth exceeded")
 
-    def _error(self, place: int | Location, message: str) -> Expr:
-        """Report a problem at an offset or a place; the node stands for the broken part."""
-        if isinstance(place, Location):
-            node = Expr(self.positions.new(None))
-            self._source.report(place, message)
-        else:
-            node = Expr(self.positions.new(place))
-            self._source.report(self.positions.location(node.id), message)
+    def _error(self, offset: int | None, message: str) -> Expr:
+        """Report a problem at an offset, or without a place; the node stands for the broken part."""
+        node = Expr(self.positions.new(_NO_PLACE if offset is None else offset))
+        location = NO_LOCATION if offset is None else self._source.location(offset)
+        self._source.report(location, message)
         return node
 
     def _new(self, place: int | Token | None) -> int:
@@ -138,15 +137,15 @@ class Builder:
         self._deeper()
         operand = self.build(node.member)
         self._depth -= 1
-        if node.unnamed is not None:
-            return self._error(node.unnamed, "unsupported ident kind")
-        if node.id is None or node.op is None:
+        if node.op is None or (node.id is None and node.unnamed is None):
             return Expr(self._new(node.start))
-        name = _unescaped(node.id)
+        if node.unnamed is not None:
+            self._error(node.unnamed, "unsupported ident kind")
+        name = "" if node.id is None else _unescaped(node.id)
         if not node.optional:
             return Select(self._new(node.op), operand, name)
         # The id of the name comes first, as arguments are evaluated before the call.
-        field = Literal(self._new(node.id), name)
+        field = Literal(self._new(node.unnamed if node.id is None else node.id), name)
         return Call(self._new(node.op), "_?._", (operand, field))
 
     def _member_call(self, node: tree.MemberCall) -> Expr:
@@ -237,11 +236,11 @@ class Builder:
             return Call(id, function, args, target)
         helper = MacroHelper(self.positions, id)
         try:
-            expanded = macro(helper, target, args)
+            expanded = macro(helper, target if target is not None else args[0], args)
         except MacroError as error:
-            location = self.positions.location(error.id)
+            offset = self.positions.offset(error.id)
             self.positions.drop(id)
-            return self._error(location, str(error))
+            return self._error(offset, str(error))
         if expanded is None:
             return Call(id, function, args, target)
         self.positions.drop(id)

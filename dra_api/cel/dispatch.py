@@ -36,6 +36,10 @@ def _find(function: Function, overload: str) -> Implementation:
     return Implementation(_by_values(function, bound), stops_early=True)
 
 
+def _unbound(*args: Any) -> Any:
+    raise no_such_overload()
+
+
 def _single(function: Function, call: Callable[..., Any]) -> Callable[..., Any]:
     operands = function.operands
     if operands is None:
@@ -53,8 +57,7 @@ def _single(function: Function, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _guarded(function: Function, overload: Overload) -> Callable[..., Any]:
-    call = overload.call
-    assert call is not None
+    call = overload.call or _unbound
     if not function.guarded:
         return call
     accepts = overload.accepts
@@ -71,8 +74,7 @@ def _by_values(function: Function, bound: list[Overload]) -> Callable[..., Any]:
     def dispatched(*args: Any) -> Any:
         for overload in bound:
             if len(overload.parameters) == len(args) and (not function.guarded or overload.accepts(args)):
-                assert overload.call is not None
-                return overload.call(*args)
+                return (overload.call or _unbound)(*args)
         raise _refused(function, args)
 
     return dispatched

@@ -8,7 +8,7 @@ from typing import Any
 from .attributes import Run
 from .errors import CancelledError, EvalError
 from .frame import UNSET, Frame
-from .steps import Meter, Step, _watched
+from .steps import Meter, Step, watched
 from .values import GO_NAMES, CelMap, MutableList, MutableMap
 
 
@@ -34,6 +34,7 @@ class FoldStep(Step):
         self._pairs = pairs
 
     def compile(self, meter: Meter | None) -> Run:
+        """See Step."""
         over, condition, step, result = (part.compile(meter) for part in self._parts)
         accu_slot, first_slot, second_slot = self._slots
         pairs = self._pairs
@@ -61,7 +62,7 @@ class FoldStep(Step):
                 return list(found)
             return CelMap(found.data) if type(found) is MutableMap else found
 
-        return run if meter is None else _watched(run, meter.terms(self.id, [self._parts[0].id]))
+        return run if meter is None else watched(run, meter.terms(self.id, [self._parts[0].id]))
 
 
 class InitStep(Step):
@@ -72,6 +73,7 @@ class InitStep(Step):
         self._inner = inner
 
     def compile(self, meter: Meter | None) -> Run:
+        """See Step."""
         inner = self._inner.compile(meter)
 
         def run(frame: Frame) -> Any:
@@ -87,7 +89,7 @@ def _singles(values: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(values, list):
         return ((value, None) for value in values)
     if isinstance(values, CelMap):
-        return ((key, None) for key in values.keys())
+        return ((key, None) for key, _ in values.items())
     raise EvalError(f"got '{GO_NAMES[type(values)]}', expected iterable type")
 
 

@@ -290,13 +290,9 @@ class Network:
             found.add(EPSILON)
         elif state.token is not None:
             found |= state.token
-        elif state.rule:
-            if state.rule not in inside:
-                first: set[str] = set()
-                self._look(self._starts[state.rule], first, set(), (*inside, state.rule))
-                if EPSILON in first and state.after is not None:
-                    self._look(state.after, found, seen, inside)
-                found |= first - {EPSILON}
+        elif state.rule and state.rule not in inside:
+            # No rule of the grammar matches nothing, so what follows it does not come first.
+            self._look(self._starts[state.rule], found, set(), (*inside, state.rule))
         for way in state.ways:
             self._look(way, found, seen, inside)
 

@@ -10,10 +10,10 @@ from .source import Source
 _ESCAPES: Final = r"\\(?:[abfnrtv\"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"
 _STRINGS: Final = "|".join(
     (
-        r'"""(?:%s|[^\\])*?"""' % _ESCAPES,
-        r"'''(?:%s|[^\\])*?'''" % _ESCAPES,
-        r'"(?:%s|[^\\"\n\r])*"' % _ESCAPES,
-        r"'(?:%s|[^\\'\n\r])*'" % _ESCAPES,
+        r'"""(?:ESCAPE|[^\\])*?"""'.replace("ESCAPE", _ESCAPES),
+        r"'''(?:ESCAPE|[^\\])*?'''".replace("ESCAPE", _ESCAPES),
+        r'"(?:ESCAPE|[^\\"\n\r])*"'.replace("ESCAPE", _ESCAPES),
+        r"'(?:ESCAPE|[^\\'\n\r])*'".replace("ESCAPE", _ESCAPES),
         r'[rR]"""[\s\S]*?"""',
         r"[rR]'''[\s\S]*?'''",
         r'[rR]"[^"\n\r]*"',

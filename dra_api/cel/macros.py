@@ -128,7 +128,8 @@ class MacroHelper:
         return Entry(self._id(), key, self.copy(entry.value), entry.optional)
 
 
-_Macro = Callable[[MacroHelper, Expr | None, Sequence[Expr]], Expr | None]
+_Macro = Callable[[MacroHelper, Expr, Sequence[Expr]], Expr | None]
+"""Makes the expansion for a receiver (for global macros any node) and arguments; None leaves the call as it is."""
 
 
 def _variables(args: Sequence[Expr], count: int) -> list[str]:
@@ -156,7 +157,7 @@ def _variable(args: Sequence[Expr]) -> str:
     return arg.name
 
 
-def _has(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+def _has(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
     arg = args[0]
     if isinstance(arg, Select):
         return make.presence(arg.operand, arg.field)
@@ -164,9 +165,8 @@ def _has(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
 
 
 def _all(count: int) -> _Macro:
-    def expand(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+    def expand(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
         names = _variables(args, count)
-        assert target is not None
         init = make.literal(True)
         inner = make.accumulator()
         condition = make.call("@not_strictly_false", inner)
@@ -177,9 +177,8 @@ def _all(count: int) -> _Macro:
 
 
 def _exists(count: int) -> _Macro:
-    def expand(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+    def expand(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
         names = _variables(args, count)
-        assert target is not None
         init = make.literal(False)
         condition = make.call("@not_strictly_false", make.call("!_", make.accumulator()))
         step = make.call("_||_", make.accumulator(), args[count])
@@ -189,9 +188,8 @@ def _exists(count: int) -> _Macro:
 
 
 def _exists_one(count: int) -> _Macro:
-    def expand(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+    def expand(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
         names = _variables(args, count)
-        assert target is not None
         init, condition = make.literal(0), make.literal(True)
         step = make.call(
             "_?_:_", args[count], make.call("_+_", make.accumulator(), make.literal(1)), make.accumulator()
@@ -202,9 +200,8 @@ def _exists_one(count: int) -> _Macro:
     return expand
 
 
-def _map(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+def _map(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
     name = _variable(args)
-    assert target is not None
     init, condition = make.list(), make.literal(True)
     step = make.call("_+_", make.accumulator(), make.list(args[-1]))
     if len(args) == 3:
@@ -212,9 +209,8 @@ def _map(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
     return make.loop(target, [name], ACCUMULATOR, init, condition, step, make.accumulator())
 
 
-def _filter(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+def _filter(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
     name = _variable(args)
-    assert target is not None
     init, condition = make.list(), make.literal(True)
     step = make.call("_+_", make.accumulator(), make.list(args[0]))
     step = make.call("_?_:_", args[1], step, make.accumulator())
@@ -224,9 +220,8 @@ def _filter(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Exp
 def _transform(kind: str) -> _Macro:
     """`transformList`, `transformMap` and `transformMapEntry`, with a filter when there are four arguments."""
 
-    def expand(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+    def expand(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
         names = _variables(args, 2)
-        assert target is not None
         transform = args[-1]
         if kind == "list":
             step = make.call("_+_", make.accumulator(), make.list(transform))
@@ -243,7 +238,7 @@ def _transform(kind: str) -> _Macro:
     return expand
 
 
-def _bind(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
+def _bind(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr | None:
     if not isinstance(target, Ident) or target.name != "cel":
         return None
     name = args[0]
@@ -253,11 +248,11 @@ def _bind(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr 
     return make.loop(over, [UNUSED], name.name, args[1], condition, make.ident(name.name), args[2])
 
 
-def _sort_by(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+def _sort_by(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
     variable = make.ident(SORTED)
     if not isinstance(target, (ListExpr, Select, Ident, Comprehension, Call)):
         raise MacroError(
-            target.id if target is not None else 0,
+            target.id,
             "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
         )
     keys = _map(make, make.copy(variable), args)
@@ -267,11 +262,10 @@ def _sort_by(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Ex
 
 
 def _optional_map(function: str) -> _Macro:
-    def expand(make: MacroHelper, target: Expr | None, args: Sequence[Expr]) -> Expr:
+    def expand(make: MacroHelper, target: Expr, args: Sequence[Expr]) -> Expr:
         name = args[0]
         if not isinstance(name, Ident):
             raise MacroError(name.id, f"{function}() variable name must be a simple identifier")
-        assert target is not None
         present = make.member_call("hasValue", target)
         over = make.list()
         init = make.member_call("value", make.copy(target))

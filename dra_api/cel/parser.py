@@ -97,9 +97,7 @@ class _Parser:
             if op is None:
                 break
             alternatives.ops.append(op)
-        found = alternatives if alternatives.ops else alternatives.e
-        assert found is not None
-        return found
+        return alternatives if alternatives.ops or alternatives.e is None else alternatives.e
 
     def _relation(self, least: int) -> tree.Node:
         """A relation (least 0), a sum (1), a product (2) or an operand (3)."""

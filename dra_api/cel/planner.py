@@ -8,25 +8,21 @@ from typing import Any, Final
 from . import dispatch
 from .ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from .attributes import ConstantQualifier, Qualifier
+from .calls import CallStep, MembershipStep, OptionalOrStep
 from .checker import Checked
+from .constructors import ListStep, MapStep, StructStep
 from .declarations import Function
-from .errors import CompileError, EvalError
+from .errors import CompileError, EvalError, InternalError
 from .fold import FoldStep, InitStep
 from .frame import Frame
 from .library import regexes
 from .steps import (
     AttributeStep,
-    CallStep,
     ConstantStep,
     EqualityStep,
-    ListStep,
     LogicalStep,
-    MapStep,
-    MembershipStep,
     Meter,
-    OptionalOrStep,
     Step,
-    StructStep,
     computed,
     conditional,
     relative,
@@ -180,7 +176,7 @@ class Planner:
         first = self.slots
         self.slots += 3
         self._scopes.append({node.accu_var: (first, init)})
-        names = {node.iter_var: (first + 1, None)}
+        names: dict[str, tuple[int, Step | None]] = {node.iter_var: (first + 1, None)}
         if node.iter_var2:
             names[node.iter_var2] = (first + 2, None)
         self._scopes.append(names)
@@ -220,7 +216,7 @@ def _prepared(step: CallStep) -> CallStep:
 def _folded(step: Step) -> ConstantStep:
     try:
         return ConstantStep(step.id, step.compile(None)(_NO_FRAME))
-    except EvalError as error:
+    except (EvalError, InternalError) as error:
         raise _failed(str(error)) from None
 
 

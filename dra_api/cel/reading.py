@@ -41,7 +41,8 @@ def _read_wrong(
         context = recovery.parse()
     except GivenUpError as error:
         given_up = str(error)
-    reports = [(problem.offset, problem.message) for problem in (*unreadable, *recovery.problems)]
+    reports = [(problem.offset, problem.message) for problem in unreadable]
+    reports += [(problem.offset, problem.message) for problem in recovery.problems]
     for offset, message in reports[:_MAX_SYNTAX_ERRORS]:
         source.report(_place(source, offset), f"Syntax error: {message}")
     if len(reports) > _MAX_SYNTAX_ERRORS:

@@ -32,7 +32,7 @@ def as_tree(context: Context | None) -> tree.Node | None:
         case "unary":
             if context.alternative in ("not", "negate"):
                 return tree.Unary(context.start, found.get("ops", []), as_tree(found.get("e")))
-            return as_tree(found.get("e"))
+            return as_tree(found.get("e")) if context.alternative else tree.BrokenUnary(context.start)
         case "member":
             return _member(context)
         case "primary":

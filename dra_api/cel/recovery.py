@@ -66,7 +66,7 @@ class Problem:
     message: str
 
 
-class _Failure(Exception):
+class _FailureError(Exception):
     """A rule cannot go on; the message is what is reported unless the parser is out of step already."""
 
     def __init__(self, state: State, offset: int, message: str) -> None:
@@ -121,7 +121,7 @@ class Recovery:
                     context = self._tail(name, (index,), element, precedence, context)
                 else:
                     self._element(name, (index,), element, context)
-        except _Failure as failure:
+        except _FailureError as failure:
             self._report(failure)
             self._recover(failure.state)
             context = self._context
@@ -278,7 +278,7 @@ class Recovery:
             raise self._no_way(2)
         return order.index(second)
 
-    def _no_way(self, distance: int) -> _Failure:
+    def _no_way(self, distance: int) -> _FailureError:
         """No alternative fits the tokens from here to one ahead."""
         first, last = self._peek(), self._peek(distance)
         if first.type == "EOF":
@@ -290,7 +290,7 @@ class Recovery:
         for word in ("true", "false", "null"):
             if len(shown) == len(word) + 1 and shown.endswith(word):
                 message = f"mismatched input '{word}' expecting IDENTIFIER"
-        return _Failure(self._state, last.offset, message)
+        return _FailureError(self._state, last.offset, message)
 
     def _readable(self, begin: int, end: int) -> str:
         """The text without what is no token."""
@@ -353,10 +353,10 @@ class Recovery:
             return Input(next(iter(element.types)), f"<missing {listed(element.types)}>", token.offset)
         raise self._mismatch()
 
-    def _mismatch(self) -> _Failure:
+    def _mismatch(self) -> _FailureError:
         token = self._peek()
         message = f"mismatched input {_quoted(token.text)} expecting {listed(self._expected())}"
-        return _Failure(self._state, token.offset, message)
+        return _FailureError(self._state, token.offset, message)
 
     def _delete_one(self, *, limited: bool = False) -> Input | None:
         """Leave out a token when the next one fits."""
@@ -403,7 +403,7 @@ class Recovery:
         elif self._delete_one() is None:
             raise self._mismatch()
 
-    def _report(self, failure: _Failure) -> None:
+    def _report(self, failure: _FailureError) -> None:
         if not self._recovering:
             self._note(failure.offset, str(failure))
 

@@ -31,7 +31,9 @@ class Source:
         self._count = 0
 
     def location(self, offset: int) -> Location:
-        """The place of a character."""
+        """The place of a character; before the first one for what has no place."""
+        if offset < 0:
+            return Location(1, -1)
         line = bisect_right(self._starts, offset)
         return Location(line, offset - self._starts[line - 1])
 

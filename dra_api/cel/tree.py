@@ -55,6 +55,11 @@ class Unary(Node):
 
 
 @dataclass(slots=True)
+class BrokenUnary(Node):
+    """An operand in which nothing could be recognised."""
+
+
+@dataclass(slots=True)
 class Member(Node):
     """`member.id` or `member.?id`; `unnamed` is where a name was looked for in vain."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-
 from .ast import Call, Comprehension, Expr, ListExpr, Literal, MapExpr, Positions, Select, StructExpr
 from .checker import Checked
 from .errors import EvalError

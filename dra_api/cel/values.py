@@ -47,6 +47,26 @@ MISSING: Final = Missing()
 """Stands for a key that is not there."""
 
 
+class _Unfindable:
+    """A list or map as a key: it is there, but no lookup finds it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _stored(key: Any) -> Any:
+    kind = type(key)
+    if kind is str:
+        return key
+    return kind, (_Unfindable(key) if isinstance(key, (list, CelMap, OptionalValue)) else key)
+
+
+def _plain(key: Any) -> Any:
+    return key.value if type(key) is _Unfindable else key
+
+
 class CelMap:
     """A map. Keys that are no strings are stored with their type, because CEL tells 1, 1u, 1.0 and true apart."""
 
@@ -82,19 +102,19 @@ class CelMap:
 
     def put(self, key: Any, value: Any) -> None:
         """Set an entry, only while the map is being made."""
-        self.data[key if type(key) is str else (type(key), key)] = value
+        self.data[_stored(key)] = value
 
     def remove(self, key: Any) -> None:
         """Remove an entry, only while the map is being made."""
-        self.data.pop(key if type(key) is str else (type(key), key), None)
+        self.data.pop(_stored(key), None)
 
     def keys(self) -> Iterator[Any]:
         """The keys in the order in which they were put."""
-        return (key if type(key) is str else key[1] for key in self.data)
+        return (key if type(key) is str else _plain(key[1]) for key in self.data)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Keys and values."""
-        return ((key if type(key) is str else key[1], value) for key, value in self.data.items())
+        return ((key if type(key) is str else _plain(key[1]), value) for key, value in self.data.items())
 
     def __len__(self) -> int:
         return len(self.data)
@@ -193,6 +213,11 @@ GO_NAMES: Final[dict[type, str]] = {
     str: "types.String",
     bytes: "types.Bytes",
     type(None): "types.Null",
+    list: "*types.baseList",
+    MutableList: "*types.mutableList",
+    CelMap: "*types.baseMap",
+    DomainMap: "cel.mapper",
+    MutableMap: "*types.mutableMap",
     OptionalValue: "*types.Optional",
     Type: "*types.Type",
     Duration: "types.Duration",
@@ -332,7 +357,7 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(shown(each) for each in value)}]"
     if isinstance(value, CelMap):
-        return "{%s}" % ", ".join(f"{shown(key)}: {shown(each)}" for key, each in value.items())
+        return "{" + ", ".join(f"{shown(key)}: {shown(each)}" for key, each in value.items()) + "}"
     if kind is OptionalValue:
         return "optional.none()" if value.value is MISSING else f"optional({shown(value.value)})"
     if kind is bytes:
@@ -346,8 +371,8 @@ def go_double(value: float) -> str:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "+Inf" if value > 0 else "-Inf"
-    sign, digits, power = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(power, int)
+    sign, digits, raised = Decimal(repr(value)).normalize().as_tuple()
+    power = int(raised)
     text = "".join(map(str, digits))
     exponent = len(text) - 1 + power
     minus = "-" if sign else ""

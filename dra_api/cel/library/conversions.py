@@ -12,7 +12,6 @@ from ..errors import EvalError
 from ..types import Type
 from ..values import RUNTIME_TYPES, Duration, Timestamp, UInt, go_double
 from .operators import integer, timestamp, unsigned
-from .times import duration_text as duration_text  # noqa: PLC0414 - part of this module's face
 from .times import parse_duration, parse_timestamp, seconds_text, timestamp_text
 
 _A: Final = types.parameter("A")

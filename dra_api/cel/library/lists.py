@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import Any, Final
 
 from .. import types
@@ -101,7 +102,7 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _is_sorted(values: Sequence[Any]) -> bool:
-    for left, right in zip(values, values[1:], strict=False):
+    for left, right in pairwise(values):
         try:
             if compare(left, right) > 0:
                 return False

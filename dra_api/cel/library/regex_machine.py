@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from .regex_syntax import Assertion, Chars, Choice, Node, Repeat, Sequence, parse
+from .regex_nodes import Assertion, Chars, Choice, Node, Repeat, Sequence
+from .regex_syntax import parse
 
 _LOOPS_IN_PYTHON: Final = 2
 _ASSERTIONS: Final = {

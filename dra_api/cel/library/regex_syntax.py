@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
+
+from .regex_classes import (
+    ALL,
+    CATEGORIES,
+    MAX_CODE,
+    NO_NEWLINE,
+    PERL,
+    POSIX,
+    Ranges,
+    category,
+    folded,
+    negated,
+)
+from .regex_nodes import EMPTY, Assertion, Chars, Choice, Node, Repeat, Sequence
 
 _MAX_REPEAT: Final = 1000
 _MAX_DEPTH: Final = 1000
-_MAX_CODE: Final = sys.maxunicode
-_PERL: Final[dict[str, tuple[tuple[int, int], ...]]] = {
-    "d": ((48, 57),),
-    "s": ((9, 10), (12, 13), (32, 32)),
-    "w": ((48, 57), (65, 90), (95, 95), (97, 122)),
-}
-_POSIX: Final[dict[str, tuple[tuple[int, int], ...]]] = {
-    "alnum": ((48, 57), (65, 90), (97, 122)),
-    "alpha": ((65, 90), (97, 122)),
-    "ascii": ((0, 127),),
-    "blank": ((9, 9), (32, 32)),
-    "cntrl": ((0, 31), (127, 127)),
-    "digit": ((48, 57),),
-    "graph": ((33, 126),),
-    "lower": ((97, 122),),
-    "print": ((32, 126),),
-    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)),
-    "space": ((9, 13), (32, 32)),
-    "upper": ((65, 90),),
-    "word": ((48, 57), (65, 90), (95, 95), (97, 122)),
-    "xdigit": ((48, 57), (65, 70), (97, 102)),
-}
-_CATEGORIES: Final = frozenset(
-    "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs".split()
-)
 _SIMPLE_ESCAPES: Final = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 
 
@@ -43,58 +29,6 @@ class RegexError(ValueError):
 
     def __init__(self, code: str, part: str) -> None:
         super().__init__(f"error parsing regexp: {code}: `{part}`")
-
-
-Ranges = tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """Any part of a pattern; as itself one that matches the empty string."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chars(Node):
-    """One character out of ranges."""
-
-    ranges: Ranges
-    fold: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Assertion(Node):
-    """`begin` or `end` of the text (`line_begin`, `line_end` of a line), `word` boundary or `no_word` boundary."""
-
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sequence(Node):
-    """Parts one after the other."""
-
-    parts: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice(Node):
-    """One of several, the earlier preferred."""
-
-    options: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat(Node):
-    """A part several times; `most` is None without an end."""
-
-    part: Node
-    least: int
-    most: int | None
-    greedy: bool
-
-
-EMPTY: Final = Node()
-ALL: Final[Ranges] = ((0, _MAX_CODE),)
-_NO_NEWLINE: Final[Ranges] = ((0, 9), (11, _MAX_CODE))
 
 
 @dataclass
@@ -172,7 +106,7 @@ class _Parser:
         if char == "$":
             return Assertion("end" if self._flags.one_line else "line_end")
         if char == ".":
-            return Chars(ALL if self._flags.dot_newline else _NO_NEWLINE)
+            return Chars(ALL if self._flags.dot_newline else NO_NEWLINE)
         return Chars(((ord(char), ord(char)),), self._flags.fold)
 
     def _open(self) -> None:
@@ -188,7 +122,7 @@ class _Parser:
             if end < 0:
                 raise RegexError("invalid named capture", rest)
             name = rest[named:end]
-            if not name or not all(char == "_" or char.isascii() and char.isalnum() for char in name):
+            if not name or not all(char == "_" or (char.isascii() and char.isalnum()) for char in name):
                 raise RegexError("invalid named capture", rest[: end + 1])
             self._at += end + 1
             self._enter(self._flags.copy())
@@ -292,10 +226,10 @@ class _Parser:
         """`\\d`, `\\pL` and the like, else None."""
         pattern, start = self._pattern, self._at
         char = pattern[start + 1 : start + 2]
-        if char and char.lower() in _PERL:
+        if char and char.lower() in PERL:
             self._at += 2
-            ranges = _PERL[char.lower()]
-            return ranges if char.islower() else _negated(ranges)
+            ranges = PERL[char.lower()]
+            return ranges if char.islower() else negated(ranges)
         if char not in ("p", "P") or len(pattern) < start + 3:
             return None
         if pattern[start + 2] == "{":
@@ -305,16 +239,16 @@ class _Parser:
             name, self._at = pattern[start + 3 : end], end + 1
         else:
             name, self._at = pattern[start + 2], start + 3
-        negated = char == "P"
+        inverse = char == "P"
         if name.startswith("^"):
-            negated, name = not negated, name[1:]
+            inverse, name = not inverse, name[1:]
         if name == "Any":
             ranges = ALL
-        elif name in _CATEGORIES:
-            ranges = _category(name)
+        elif name in CATEGORIES:
+            ranges = category(name)
         else:
             raise RegexError("invalid character class range", pattern[start : self._at])
-        return _negated(ranges) if negated else ranges
+        return negated(ranges) if inverse else ranges
 
     def _single(self) -> int:
         """A single character behind a backslash."""
@@ -353,7 +287,7 @@ class _Parser:
             self._at += 1
             if char == "}":
                 return int(digits, 16) if digits else None
-            if not _is_hex(char) or int(digits + char, 16) > _MAX_CODE:
+            if not _is_hex(char) or int(digits + char, 16) > MAX_CODE:
                 return None
             digits += char
         return None
@@ -361,8 +295,8 @@ class _Parser:
     def _class(self) -> Node:
         pattern, start = self._pattern, self._at
         self._at += 1
-        negated = pattern[self._at : self._at + 1] == "^"
-        self._at += negated
+        inverse = pattern[self._at : self._at + 1] == "^"
+        self._at += inverse
         found: list[tuple[int, int]] = []
         first = True
         while first or pattern[self._at : self._at + 1] != "]":
@@ -386,10 +320,10 @@ class _Parser:
             found.append((low, high))
         self._at += 1
         ranges = tuple(found)
-        if negated:
+        if inverse:
             if self._flags.fold:
-                ranges = _folded(ranges)
-            return Chars(_negated(ranges))
+                ranges = folded(ranges)
+            return Chars(negated(ranges))
         return Chars(ranges, self._flags.fold)
 
     def _named_class(self) -> Ranges | None:
@@ -400,11 +334,11 @@ class _Parser:
         if end < 0:
             return None
         name = pattern[start + 2 : end]
-        ranges = _POSIX.get(name.removeprefix("^"))
+        ranges = POSIX.get(name.removeprefix("^"))
         if ranges is None:
             raise RegexError("invalid character class range", pattern[start : end + 2])
         self._at = end + 2
-        return _negated(ranges) if name.startswith("^") else ranges
+        return negated(ranges) if name.startswith("^") else ranges
 
     def _class_char(self, start: int) -> int:
         if self._at >= len(self._pattern):
@@ -476,40 +410,3 @@ def _copies(node: Node, factor: int = 1) -> int:
     if isinstance(node, Choice):
         return max(_copies(option, factor) for option in node.options)
     return factor
-
-
-def _negated(ranges: Ranges) -> Ranges:
-    found: list[tuple[int, int]] = []
-    start = 0
-    for low, high in sorted(ranges):
-        if low > start:
-            found.append((start, low - 1))
-        start = max(start, high + 1)
-    if start <= _MAX_CODE:
-        found.append((start, _MAX_CODE))
-    return tuple(found)
-
-
-def _folded(ranges: Ranges) -> Ranges:
-    found = list(ranges)
-    for low, high in ranges:
-        if high - low < 0x1000:
-            for code in range(low, high + 1):
-                for other in (chr(code).lower(), chr(code).upper()):
-                    if len(other) == 1:
-                        found.append((ord(other), ord(other)))
-    return tuple(found)
-
-
-@lru_cache(maxsize=64)
-def _category(name: str) -> Ranges:
-    found: list[tuple[int, int]] = []
-    start: int | None = None
-    for code in range(_MAX_CODE + 2):
-        inside = code <= _MAX_CODE and unicodedata.category(chr(code)).startswith(name)
-        if inside and start is None:
-            start = code
-        elif not inside and start is not None:
-            found.append((start, code - 1))
-            start = None
-    return tuple(found)

@@ -180,7 +180,7 @@ def _map(value: CelMap) -> str:
             raise EvalError(f"no formatting function for map key of type {type_name(key)}")
         pairs.append((_quoted(key, _string(key)), _literal(entry)))
     pairs.sort(key=lambda pair: pair[0])
-    return "{%s}" % ", ".join(f"{key}:{entry}" for key, entry in pairs)
+    return "{" + ", ".join(f"{key}:{entry}" for key, entry in pairs) + "}"
 
 
 def _literal(value: Any) -> str:

@@ -201,10 +201,8 @@ def _literal(host: str) -> str:
         raise ValueError(f"invalid port {quote(port)} after host")
     name = host[1:end]
     zone = name.find("%25")
-    if zone >= 0:
-        plain = _unescape(name[:zone], "host") + _unescape(name[zone:], "zone")
-    else:
-        plain = _unescape(name, "host")
+    before, after = (name[:zone], name[zone:]) if zone >= 0 else (name, "")
+    plain = _unescape(before, "host") + _unescape(after, "zone")
     try:
         address = parse_address(_text(plain))
     except AddressError as error:
