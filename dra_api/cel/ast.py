@@ -140,6 +140,20 @@ class Comprehension(Expr):
         self.result = result
 
 
+def qualified_name(node: Expr) -> list[str] | None:
+    """The parts of `a.b.c`, when the node is nothing else."""
+    parts: list[str] = []
+    while isinstance(node, Select):
+        if node.test_only:
+            return None
+        parts.append(node.field)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return None
+    parts.append(node.name)
+    return parts[::-1]
+
+
 class Positions:
     """Gives ids and remembers the character at which each node starts."""
 

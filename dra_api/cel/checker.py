@@ -19,6 +19,7 @@ from .ast import (
     Positions,
     Select,
     StructExpr,
+    qualified_name,
 )
 from .declarations import Function
 from .errors import CompileError
@@ -162,7 +163,7 @@ class _Checker:
         return kind
 
     def _select(self, node: Select) -> Type:
-        parts = _qualified(node)
+        parts = qualified_name(node)
         if parts is not None and self._local(parts[0]) is None:
             name = ".".join(parts).removeprefix(".")
             kind = self._global(name)
@@ -215,7 +216,7 @@ class _Checker:
                 return self._undeclared(node, node.function)
             node.function = function.name
             return self._resolve(node, function)
-        prefix = _qualified(node.target)
+        prefix = qualified_name(node.target)
         if prefix is not None:
             function = self._names.functions.get(".".join([*prefix, node.function]).removeprefix("."))
             if function is not None:
@@ -386,17 +387,3 @@ def _refuse_message(name: str) -> None:
         raise CompileError(
             f"expressions with the message type {name} are not supported by drakit", "Internal"
         )
-
-
-def _qualified(node: Expr) -> list[str] | None:
-    """The parts of `a.b.c`, when the node is nothing else."""
-    parts: list[str] = []
-    while isinstance(node, Select):
-        if node.test_only:
-            return None
-        parts.append(node.field)
-        node = node.operand
-    if not isinstance(node, Ident):
-        return None
-    parts.append(node.name)
-    return parts[::-1]

@@ -23,16 +23,14 @@ from .grammar import (
     Tail,
     Token,
     listed,
-    network,
 )
 from .lexer import Token as Input
 from .lexer import Unreadable
+from .lookahead import FailureError, Lookahead, quoted
 from .parser import MAX_DEPTH, TooDeepError
 
 _MAX_ATTEMPTS: Final = 30
 _MAX_SKIPPED: Final = 256
-_OPERATORS: Final = frozenset(("<", "<=", ">=", ">", "==", "!=", "in", "*", "/", "%", "+", "-"))
-_NUMBERS: Final = ("NUM_INT", "NUM_FLOAT")
 
 
 class GivenUpError(Exception):
@@ -66,27 +64,13 @@ class Problem:
     message: str
 
 
-class _FailureError(Exception):
-    """A rule cannot go on; the message is what is reported unless the parser is out of step already."""
-
-    def __init__(self, state: State, offset: int, message: str) -> None:
-        super().__init__(message)
-        self.state = state
-        self.offset = offset
-
-
-class Recovery:
+class Recovery(Lookahead):
     """Parses tokens of one wrong expression."""
 
     def __init__(self, tokens: Sequence[Input], text: str, unreadable: Sequence[Unreadable]) -> None:
+        super().__init__(tokens, text, unreadable)
         self.problems: list[Problem] = []
-        self._tokens = tokens
-        self._text = text
-        self._unreadable = unreadable
-        self._at = 0
-        self._network = network()
         self._context: Context | None = None
-        self._state = State()
         self._recovering = False
         self._last_index = -1
         self._last_states: set[int] = set()
@@ -96,16 +80,6 @@ class Recovery:
     def parse(self) -> Context:
         """What was found. Raises GivenUpError or TooDeepError."""
         return self._rule("start", 0, None)
-
-    def _la(self, distance: int = 1) -> str:
-        return self._peek(distance).type
-
-    def _peek(self, distance: int = 1) -> Input:
-        return self._tokens[min(self._at + distance - 1, len(self._tokens) - 1)]
-
-    def _consume(self) -> None:
-        if self._at < len(self._tokens) - 1:
-            self._at += 1
 
     # Rules and their elements.
 
@@ -121,7 +95,7 @@ class Recovery:
                     context = self._tail(name, (index,), element, precedence, context)
                 else:
                     self._element(name, (index,), element, context)
-        except _FailureError as failure:
+        except FailureError as failure:
             self._report(failure)
             self._recover(failure.state)
             context = self._context
@@ -206,101 +180,6 @@ class Recovery:
                 return True
         return False
 
-    # Looking ahead.
-
-    def _choose_tail(self, name: str) -> int:
-        kind, second = self._la(), self._la(2)
-        if name == "calc":
-            return 0 if kind in ("*", "/", "%") else 1
-        if name == "relation":
-            return 0
-        if kind == "[":
-            return 2
-        if second in ("?", "ESC_IDENTIFIER"):
-            return 0
-        if second == "IDENTIFIER":
-            return 1 if self._la(3) == "(" else 0
-        raise self._no_way(2)
-
-    def _choose(self, rule: str) -> int:
-        kind = self._la()
-        if rule == "unary":
-            return self._choose_unary(kind)
-        if rule == "literal":
-            return self._choose_literal(kind)
-        if rule == "escapeIdent":
-            if kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
-                raise self._no_way(1)
-            return 0 if kind == "IDENTIFIER" else 1
-        if kind in ("(", "[", "{"):
-            return {"(": 2, "[": 3, "{": 4}[kind]
-        if kind not in (".", "IDENTIFIER"):
-            if kind not in self._network.next_tokens(self._state):
-                raise self._no_way(1)
-            return 6
-        return self._choose_name()
-
-    def _choose_name(self) -> int:
-        """A name, a call or a message."""
-        distance = 2 if self._la() == "." else 1
-        if self._la(distance) != "IDENTIFIER":
-            raise self._no_way(distance)
-        following = self._la(distance + 1)
-        if following == "(":
-            return 1
-        while following == "." and self._la(distance + 2) == "IDENTIFIER":
-            distance += 2
-            following = self._la(distance + 1)
-        return 5 if following == "{" else 0
-
-    def _choose_unary(self, kind: str) -> int:
-        if kind == "!":
-            return 1
-        if kind != "-":
-            if kind not in self._network.next_tokens(self._state):
-                raise self._no_way(1)
-            return 0
-        second = self._la(2)
-        if second in _NUMBERS:
-            return 0
-        if second == "!" or second not in self._network.next_tokens(self._state):
-            raise self._no_way(2)
-        return 2
-
-    def _choose_literal(self, kind: str) -> int:
-        order = ("NUM_INT", "NUM_UINT", "NUM_FLOAT", "STRING", "BYTES", "true", "false", "null")
-        if kind != "-":
-            if kind not in order:
-                raise self._no_way(1)
-            return order.index(kind)
-        second = self._la(2)
-        if second not in _NUMBERS:
-            raise self._no_way(2)
-        return order.index(second)
-
-    def _no_way(self, distance: int) -> _FailureError:
-        """No alternative fits the tokens from here to one ahead."""
-        first, last = self._peek(), self._peek(distance)
-        if first.type == "EOF":
-            shown = "<EOF>"
-        else:
-            end = last.offset + (len(last.text) if last.type != "EOF" else 0)
-            shown = self._readable(first.offset, end)
-        message = f"no viable alternative at input {_quoted(shown)}"
-        for word in ("true", "false", "null"):
-            if len(shown) == len(word) + 1 and shown.endswith(word):
-                message = f"mismatched input '{word}' expecting IDENTIFIER"
-        return _FailureError(self._state, last.offset, message)
-
-    def _readable(self, begin: int, end: int) -> str:
-        """The text without what is no token."""
-        parts: list[str] = []
-        for each in self._unreadable:
-            if begin <= each.offset < end:
-                parts.append(self._text[begin : each.offset])
-                begin = each.end
-        return "".join(parts) + self._text[begin:end]
-
     # Getting back in step.
 
     def _expected(self) -> set[str]:
@@ -353,10 +232,10 @@ class Recovery:
             return Input(next(iter(element.types)), f"<missing {listed(element.types)}>", token.offset)
         raise self._mismatch()
 
-    def _mismatch(self) -> _FailureError:
+    def _mismatch(self) -> FailureError:
         token = self._peek()
-        message = f"mismatched input {_quoted(token.text)} expecting {listed(self._expected())}"
-        return _FailureError(self._state, token.offset, message)
+        message = f"mismatched input {quoted(token.text)} expecting {listed(self._expected())}"
+        return FailureError(self._state, token.offset, message)
 
     def _delete_one(self, *, limited: bool = False) -> Input | None:
         """Leave out a token when the next one fits."""
@@ -378,7 +257,7 @@ class Recovery:
         self._state = state
         if fits and not self._recovering:
             token = self._peek()
-            message = f"missing {listed(self._expected())} at {_quoted(token.text)}"
+            message = f"missing {listed(self._expected())} at {quoted(token.text)}"
             self._note(token.offset, message)
         return fits
 
@@ -387,7 +266,7 @@ class Recovery:
             return
         token = self._peek()
         self._note(
-            token.offset, f"extraneous input {_quoted(token.text)} expecting {listed(self._expected())}"
+            token.offset, f"extraneous input {quoted(token.text)} expecting {listed(self._expected())}"
         )
 
     def _sync(self, state: State) -> None:
@@ -403,7 +282,7 @@ class Recovery:
         elif self._delete_one() is None:
             raise self._mismatch()
 
-    def _report(self, failure: _FailureError) -> None:
+    def _report(self, failure: FailureError) -> None:
         if not self._recovering:
             self._note(failure.offset, str(failure))
 
@@ -431,7 +310,3 @@ class Recovery:
                 Problem(self._peek().offset, f"error recovery attempt limit exceeded: {_MAX_ATTEMPTS}")
             )
             raise GivenUpError("")
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + "'"

@@ -17,6 +17,7 @@ from .regex_classes import (
     folded,
     negated,
 )
+from .regex_counts import bounds, copies, is_hex, run_of
 from .regex_nodes import EMPTY, Assertion, Chars, Choice, Node, Repeat, Sequence
 
 _MAX_REPEAT: Final = 1000
@@ -173,7 +174,7 @@ class _Parser:
 
     def _braces(self, last_repeat: int | None) -> int | None:
         start = self._at
-        found = _bounds(self._pattern, start)
+        found = bounds(self._pattern, start)
         if found is None:
             self._at += 1
             self._push(Chars(((123, 123),)))
@@ -195,7 +196,7 @@ class _Parser:
         if not parts:
             raise RegexError("missing argument to repetition operator", self._pattern[start : self._at])
         node = Repeat(parts.pop(), least, most, greedy)
-        if max(least, most or 0) >= 2 and _copies(node) > _MAX_REPEAT:
+        if max(least, most or 0) >= 2 and copies(node) > _MAX_REPEAT:
             raise RegexError("invalid repeat count", self._pattern[start : self._at])
         parts.append(node)
 
@@ -258,7 +259,7 @@ class _Parser:
         char = pattern[start + 1]
         self._at = start + 2
         if char in "01234567":
-            digits = _while(pattern, start + 1, "01234567", 3)
+            digits = run_of(pattern, start + 1, "01234567", 3)
             if char == "0" or len(digits) > 1:
                 self._at = start + 1 + len(digits)
                 return int(digits, 8)
@@ -279,7 +280,7 @@ class _Parser:
         if pattern[self._at] != "{":
             digits = pattern[self._at : self._at + 2]
             self._at += len(digits)
-            return int(digits, 16) if len(digits) == 2 and _is_hex(digits) else None
+            return int(digits, 16) if len(digits) == 2 and is_hex(digits) else None
         self._at += 1
         digits = ""
         while self._at < len(pattern):
@@ -287,7 +288,7 @@ class _Parser:
             self._at += 1
             if char == "}":
                 return int(digits, 16) if digits else None
-            if not _is_hex(char) or int(digits + char, 16) > MAX_CODE:
+            if not is_hex(char) or int(digits + char, 16) > MAX_CODE:
                 return None
             digits += char
         return None
@@ -357,56 +358,3 @@ def _sequence(parts: list[Node]) -> Node:
 def _finish(group: _Group) -> Node:
     last = _sequence(group.parts)
     return Choice((*group.options, last)) if group.options else last
-
-
-def _while(text: str, start: int, allowed: str, most: int) -> str:
-    end = start
-    while end < len(text) and end - start < most and text[end] in allowed:
-        end += 1
-    return text[start:end]
-
-
-def _is_hex(text: str) -> bool:
-    return all(char in "0123456789abcdefABCDEF" for char in text)
-
-
-def _bounds(pattern: str, start: int) -> tuple[int, int | None, int] | None:
-    """`{n}`, `{n,}` or `{n,m}` from a brace, with the place behind it; -1 for a number that is too large."""
-    least, at = _count(pattern, start + 1)
-    if least is None or at >= len(pattern):
-        return None
-    most: int | None = least
-    if pattern[at] == ",":
-        at += 1
-        if at >= len(pattern):
-            return None
-        if pattern[at] == "}":
-            most = None
-        else:
-            most, at = _count(pattern, at)
-            if most is None:
-                return None
-            if most < 0:
-                least = -1
-    if pattern[at : at + 1] != "}":
-        return None
-    return least, most, at + 1
-
-
-def _count(pattern: str, start: int) -> tuple[int | None, int]:
-    digits = _while(pattern, start, "0123456789", len(pattern))
-    if not digits or (len(digits) > 1 and digits[0] == "0"):
-        return None, start
-    return (-1 if len(digits) > 8 else int(digits)), start + len(digits)
-
-
-def _copies(node: Node, factor: int = 1) -> int:
-    """How often the innermost part is repeated at least once its counts are multiplied out."""
-    if isinstance(node, Repeat):
-        most = node.least if node.most is None else node.most
-        return _copies(node.part, factor * max(most, 1))
-    if isinstance(node, Sequence):
-        return max((_copies(part, factor) for part in node.parts), default=factor)
-    if isinstance(node, Choice):
-        return max(_copies(option, factor) for option in node.options)
-    return factor
