@@ -154,6 +154,8 @@ class ApiServer:
         self._http.pre_shutdown()
         transports = [connection.transport for connection in self._http.connections]
         await self._http.shutdown(_STOP_SECONDS)
+        # Clients that were in the handshake of TLS when the listener closed have connected meanwhile.
+        transports += [connection.transport for connection in self._http.connections]
         for transport in transports:
             # Clients that keep their end open would hold the closing handshake of TLS.
             if isinstance(transport, asyncio.Transport):
