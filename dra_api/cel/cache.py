@@ -8,8 +8,7 @@ from threading import Lock
 from typing import Final
 
 from .. import features as gates
-from .environment import Kind
-from .program import Program, compile_selector
+from .program import Kind, Program, compile_selector
 
 
 class ProgramCache:

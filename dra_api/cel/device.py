@@ -9,8 +9,8 @@ from typing import Any
 
 from ..quantity import Quantity
 from .errors import CelRuntimeError, EvalError
-from .library import semvers
 from .values import CelMap, DomainMap
+from .versions import version
 
 _LISTS = (("ints", False), ("bools", False), ("strings", False), ("versions", True))
 _SCALARS = (("int", False), ("bool", False), ("string", False), ("version", True))
@@ -62,15 +62,15 @@ def _value(attribute: Mapping[str, Any]) -> Any:
         values = attribute.get(name)
         if values is not None:
             return [_version(each) for each in values] if versions else list(values)
-    for name, version in _SCALARS:
+    for name, is_version in _SCALARS:
         value = attribute.get(name)
         if value is not None:
-            return _version(value) if version else value
+            return _version(value) if is_version else value
     raise EvalError("unsupported attribute value")
 
 
 def _version(text: str) -> Any:
     try:
-        return semvers.parse(text)
+        return version(text)
     except EvalError as error:
         raise EvalError(f"parse semantic version: {error}") from None

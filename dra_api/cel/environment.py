@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 from . import types
 from .checker import Names
@@ -30,7 +30,6 @@ from .library.urls import URLS
 from .types import Type
 from .values import QUANTITY
 
-Kind = Literal["new", "stored"]
 DEVICE: Final = "kubernetes.DRADevice"
 
 TYPE_NAMES: Final[dict[str, Type]] = {
@@ -63,9 +62,8 @@ class Environment:
 
 
 @lru_cache(maxsize=8)
-def environment(kind: Kind, *, consumable_capacity: bool, list_attributes: bool) -> Environment:
+def environment(*, stored: bool, consumable_capacity: bool, list_attributes: bool) -> Environment:
     """The environment for new or stored expressions under these gates."""
-    stored = kind == "stored"
     lists = stored or list_attributes
     attribute = types.DYN if lists else types.ANY
     fields = {

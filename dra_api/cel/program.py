@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from .. import features as gates
-from .attributes import Run
-from .build import Builder
-from .checker import Checked, check
-from .cost import worst_cost
 from .deep import with_room
 from .device import DeviceInput
-from .environment import Environment, Kind, environment
-from .errors import CelRuntimeError, CompileError, CostLimitExceededError, EvalError, InternalError
+from .errors import CelRuntimeError, CostLimitExceededError, EvalError, InternalError
 from .frame import Frame
-from .meter import CostMeter
-from .planner import Planner
-from .reading import read
-from .results import as_attribute, as_bool, derived_type_problem, selector_type_problem
-from .source import Source
-from .types import Type
-from .validators import validate
+from .results import as_attribute, as_bool
 
+if TYPE_CHECKING:
+    # The compiler with its libraries is imported when the first expression is compiled: programs that never do
+    # should not wait for it.
+    from .compiler import Plan
+
+Kind = Literal["new", "stored"]
+"""Expressions of objects that are written, which see what gates allow, or of stored ones, which see everything."""
+Run = Callable[[Frame], Any]
 _Result = TypeVar("_Result")
 Cancelled = Callable[[], bool]
 """Whether an evaluation is to end; asked after each hundred steps of loops."""
@@ -51,25 +48,25 @@ class DerivedEvaluation:
 class _Compiled:
     """A compiled expression. It keeps nothing of an evaluation, so threads may share it."""
 
-    def __init__(self, expression: str, checked: Checked, planner: Planner) -> None:
+    def __init__(self, expression: str, plan: Plan) -> None:
         self.expression = expression
-        self._checked = checked
-        self._step = planner.plan(checked.expr)
-        self._slots = planner.slots
-        self._fast: Run = self._step.compile(None)
+        self._plan = plan
+        self._fast: Run = plan.step.compile(None)
         self._metered: Run | None = None
         self._estimate: int | None = None
 
     @property
     def output_type(self) -> str:
         """The static type of the result."""
-        return str(self._checked.output)
+        return str(self._plan.checked.output)
 
     @property
     def estimated_cost(self) -> int:
         """The worst cost of an evaluation (2**64-1 without a bound), computed when it is first needed."""
         if self._estimate is None:
-            self._estimate = with_room(lambda: worst_cost(self._checked))
+            from .cost import worst_cost
+
+            self._estimate = with_room(lambda: worst_cost(self._plan.checked))
         return self._estimate
 
     def _evaluate(
@@ -78,10 +75,12 @@ class _Compiled:
         """The converted result, and the cost."""
         metered = self._metered
         if metered is None:
-            metered = self._metered = with_room(lambda: self._step.compile(CostMeter()))
+            from .meter import CostMeter
+
+            metered = self._metered = with_room(lambda: self._plan.step.compile(CostMeter()))
 
         def run() -> tuple[_Result, int]:
-            frame = Frame(device.value, self._slots, limit, cancelled)
+            frame = Frame(device.value, self._plan.slots, limit, cancelled)
             return convert(_result(metered, frame)), frame.cost
 
         return with_room(run)
@@ -95,7 +94,7 @@ class Program(_Compiled):
         if self.estimated_cost > COST_LIMIT:
             return self.evaluate(device, cancelled).match
         # What cannot exceed the limit need not be metered.
-        frame = Frame(device.value, self._slots, None, cancelled)
+        frame = Frame(device.value, self._plan.slots, None, cancelled)
         try:
             return as_bool(_result(self._fast, frame))
         except RecursionError:
@@ -133,52 +132,19 @@ def compile_selector(
     `features` are the enabled feature gates. They matter for new expressions only: stored ones may use
     everything. Raises CompileError with the text of the API server.
     """
-    env = _environment(features, environment)
+    from .compiler import plan_selector
 
-    def problem(output: Type) -> str | None:
-        return selector_type_problem(output, env.attribute)
-
-    return with_room(lambda: Program(expression, *_checked(expression, env, problem)))
+    stored = environment == "stored"
+    return with_room(lambda: Program(expression, plan_selector(expression, features, stored=stored)))
 
 
 def compile_derived_attribute(
     expression: str, *, features: Collection[str] = gates.ENABLED_1_37, environment: Kind = "stored"
 ) -> DerivedAttribute:
     """Compile the expression of a derived attribute; see compile_selector. Raises CompileError."""
-    env = _environment(features, environment)
+    from .compiler import plan_derived_attribute
 
-    def problem(output: Type) -> str | None:
-        return derived_type_problem(output, lists=env.lists)
-
-    return with_room(lambda: DerivedAttribute(expression, *_checked(expression, env, problem)))
-
-
-def _environment(features: Collection[str], kind: Kind) -> Environment:
-    return environment(
-        kind,
-        consumable_capacity=gates.CONSUMABLE_CAPACITY in features,
-        list_attributes=gates.LIST_TYPE_ATTRIBUTES in features,
+    stored = environment == "stored"
+    return with_room(
+        lambda: DerivedAttribute(expression, plan_derived_attribute(expression, features, stored=stored))
     )
-
-
-def _checked(
-    expression: str, env: Environment, type_problem: Callable[[Type], str | None]
-) -> tuple[Checked, Planner]:
-    source = Source(expression)
-    builder = Builder(source)
-    expr = read(source, builder)
-    if source.problem_count or expr is None:
-        raise _failed(source)
-    checked = check(expr, source, builder.positions, env.names)
-    if not source.problem_count:
-        validate(checked, source, builder.positions)
-    if source.problem_count:
-        raise _failed(source)
-    problem = type_problem(checked.output)
-    if problem is not None:
-        raise CompileError(problem)
-    return checked, Planner(checked, env.functions, env.names.type_names)
-
-
-def _failed(source: Source) -> CompileError:
-    return CompileError(f"compilation failed: {source.display()}")

@@ -9,8 +9,6 @@ from .ast import Expr
 from .build import Builder, TreeTooDeepError
 from .lexer import Token, Unreadable, tokenize
 from .parser import NotCorrectError, TooDeepError, parse
-from .recovered import as_tree
-from .recovery import GivenUpError, Recovery
 from .source import NO_LOCATION, Location, Source
 
 _MAX_SYNTAX_ERRORS: Final = 100
@@ -34,6 +32,10 @@ def read(source: Source, builder: Builder) -> Expr | None:
 def _read_wrong(
     source: Source, builder: Builder, tokens: Sequence[Token], unreadable: Sequence[Unreadable]
 ) -> Expr | None:
+    # Correct expressions, which are nearly all, do without these modules.
+    from .recovered import as_tree
+    from .recovery import GivenUpError, Recovery
+
     recovery = Recovery(tokens, source.text, unreadable)
     given_up: str | None = None
     context = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
-from .formatting import quote
+from ..gotext import quote
 
 
 class AddressError(ValueError):

@@ -10,10 +10,10 @@ from .. import types
 from ..call_costs import UNIT_EQUALITY
 from ..declarations import Function, Overload, library
 from ..errors import EvalError, no_such_overload
+from ..gotext import quote
 from ..types import Type
 from ..values import EQUALITY, GO_NAMES, RUNTIME_TYPES
 from .addresses import Address, AddressError, parse_address, parse_prefix
-from .formatting import quote
 
 IP_TYPE: Final = types.opaque("net.IP")
 CIDR_TYPE: Final = types.opaque("net.CIDR")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from ...quantity import DECIMAL_EXPONENT, Quantity, QuantityError
@@ -14,6 +15,7 @@ from ..values import QUANTITY, ComputedQuantity
 UNIT_EQUALITY.update((Quantity, ComputedQuantity))
 
 
+@lru_cache(maxsize=1024)
 def _parse(text: str) -> Quantity:
     try:
         return Quantity.parse(text)

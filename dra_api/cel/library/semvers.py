@@ -4,92 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...semver import Semver, SemverError
+from ...semver import Semver
 from .. import types
 from ..call_costs import UNIT_EQUALITY
 from ..declarations import Function, Overload, library
 from ..errors import EvalError
 from ..values import SEMVER
+from ..versions import version
 
 UNIT_EQUALITY.add(Semver)
 _SHORT: Final = "short version cannot contain PreRelease/Build meta data"
 _DIGITS: Final = frozenset("0123456789")
-_LETTERS: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-")
-
-
-def problem(text: str) -> str:
-    """Why a string is no version, in the words of the parser that Kubernetes uses; empty when it is one."""
-    if not text:
-        return "Version string empty"
-    parts = text.split(".", 2)
-    if len(parts) != 3:
-        return "No Major.Minor.Patch elements found"
-    for name, part in (("major", parts[0]), ("minor", parts[1])):
-        if not _DIGITS.issuperset(part):
-            return f"Invalid character(s) found in {name} number {_quoted(part)}"
-        if len(part) > 1 and part[0] == "0":
-            return f"{name.capitalize()} number must not contain leading zeroes {_quoted(part)}"
-        if (found := _unsigned(part)) is not None:
-            return found
-    return _patch_problem(parts[2])
-
-
-def _patch_problem(text: str) -> str:
-    patch, builds, prerelease = text, None, None
-    if "+" in patch:
-        patch, _, build_text = patch.partition("+")
-        builds = build_text.split(".")
-    if "-" in patch:
-        patch, _, pre_text = patch.partition("-")
-        prerelease = pre_text.split(".")
-    if not _DIGITS.issuperset(patch):
-        return f"Invalid character(s) found in patch number {_quoted(patch)}"
-    if len(patch) > 1 and patch[0] == "0":
-        return f"Patch number must not contain leading zeroes {_quoted(patch)}"
-    if (found := _unsigned(patch)) is not None:
-        return found
-    for part in prerelease or ():
-        if not part:
-            return "Prerelease is empty"
-        if _DIGITS.issuperset(part):
-            if len(part) > 1 and part[0] == "0":
-                return f"Numeric PreRelease version must not contain leading zeroes {_quoted(part)}"
-            if (found := _unsigned(part)) is not None:
-                return found
-        elif not _LETTERS.issuperset(part):
-            return f"Invalid character(s) found in prerelease {_quoted(part)}"
-    for part in builds or ():
-        if not part:
-            return "Build meta data is empty"
-        if not _LETTERS.issuperset(part):
-            return f"Invalid character(s) found in build meta data {_quoted(part)}"
-    return ""
-
-
-def _unsigned(part: str) -> str | None:
-    """What Go says about a number that is no uint64."""
-    if not part:
-        return 'strconv.ParseUint: parsing "": invalid syntax'
-    if len(part) > 20 or int(part) >= 2**64:
-        return f"strconv.ParseUint: parsing {_quoted(part)}: value out of range"
-    return None
-
-
-def _quoted(text: str) -> str:
-    from .formatting import quote
-
-    return quote(text)
-
-
-def parse(text: str) -> Semver:
-    """The version. Raises EvalError."""
-    found = problem(text)
-    if found:
-        raise EvalError(found)
-    try:
-        return Semver.parse(text)
-    except SemverError as error:
-        raise EvalError(str(error)) from None
 
 
 def _normalised(text: str) -> str:
@@ -106,7 +31,7 @@ def _normalised(text: str) -> str:
 
 
 def _parse(text: str, normalise: bool) -> Semver:
-    return parse(_normalised(text) if normalise else text)
+    return version(_normalised(text) if normalise else text)
 
 
 def _is_semver(text: str, normalise: bool = False) -> bool:
@@ -130,7 +55,7 @@ SEMVERS: Final = library(
     Function(
         "semver",
         (
-            Overload("string_to_semver", (types.STRING,), SEMVER, call=parse),
+            Overload("string_to_semver", (types.STRING,), SEMVER, call=version),
             Overload("string_bool_to_semver", (types.STRING, types.BOOL), SEMVER, call=_parse),
         ),
     ),

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from .. import types
 from ..errors import EvalError
+from ..gotext import quote
 from ..values import CelMap, Duration, Timestamp, UInt, type_name
-from .formatting import quote
 
 _DEFAULT_PRECISION: Final = 6
 _SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

@@ -56,7 +56,7 @@ def parse_duration(text: str) -> Duration | None:
 
 def seconds_text(nanoseconds: int) -> str:
     """Seconds as Go's FormatFloat(..., 'f', -1) prints their double."""
-    from .formatting import fixed_shortest
+    from ..gotext import fixed_shortest
 
     whole, rest = divmod(abs(nanoseconds), _SECOND)
     value = float(whole) + rest / 1e9
@@ -184,7 +184,7 @@ def _zone(name: str) -> ZoneInfo | int:
 
 def _number(text: str) -> int:
     if re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII) is None:
-        from .formatting import quote
+        from ..gotext import quote
 
         raise EvalError(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
     return int(text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ..gotext import quote
 from .addresses import AddressError, parse_address
-from .formatting import quote
 
 _ALNUM: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~")
 _PATH: Final = _ALNUM | frozenset(b"$&+,/:;=@")
