@@ -216,7 +216,7 @@ def _deployment(name: str, replicas: int, template: str, **spec: Any) -> Object:
     pod = manifests.pod(
         name,
         templates={"gpu": template},
-        containers=[manifests.container(command=["sleep", "1000"], claims=["gpu"])],
+        containers=[manifests.container(claims=["gpu"])],
         restart="Always",
     )
     labels = {"app": name}
@@ -260,7 +260,9 @@ def claims_of_replicas(bench: ClusterBench) -> None:
 def claims_after_rollouts(bench: ClusterBench) -> None:
     _, device_class = bench.kit_class(*(f"dev-{number}" for number in range(4)))
     bench.make_template("template", request(device_class))
-    bench.create(_deployment("web", 2, "template"))
+    # All new Pods at once, before the old ones go.
+    strategy = {"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
+    bench.create(_deployment("web", 2, "template", strategy=strategy))
     _settled(bench, "0")
     for turn in ("1", "2"):
         annotations = {"turn": turn}

@@ -116,7 +116,7 @@ def last_consumer(bench: ClusterBench) -> None:
 def completed_pod_beside_another(bench: ClusterBench) -> None:
     _, name = bench.kit_class("dev-0")
     bench.make_claim("claim", request(name))
-    running = _runs(bench, "runs", "sleep", "1000", claims={"device": "claim"})
+    running = _runs(bench, "runs", "probe", claims={"device": "claim"})
     bench.wait_running("runs")
     _runs(bench, "ends", "true", claims={"device": "claim"})
     bench.wait_phase("ends", "Succeeded")
@@ -204,7 +204,7 @@ def deleted_claim_and_new_pods(bench: ClusterBench) -> None:
 def unprepare_first(bench: ClusterBench) -> None:
     driver, name = bench.kit_class("dev-0")
     bench.make_claim("claim", request(name))
-    _runs(bench, "pod", "sleep", "1000", claims={"device": "claim"})
+    _runs(bench, "pod", "probe", claims={"device": "claim"})
     bench.wait_running("pod")
     driver.faults.block_unprepare.set()
     bench.delete("Pod", "pod")
