@@ -9,7 +9,7 @@ import pytest
 from seeds_kit import DRA, GPU_NODE, NODES, NVIDIA, World, eventually
 
 from clusters import descriptor as descriptors
-from clusters.client import Client
+from clusters.client import Client, resource_path
 from clusters.embedded.cluster import EmbeddedCluster
 from clusters.interface import ClusterSpec
 from clusters.process import DriverProcess
@@ -52,16 +52,21 @@ def world(cluster: EmbeddedCluster) -> Iterator[World]:
         made.end()
 
 
-@pytest.fixture(scope="session")
-def nvidia(cluster: EmbeddedCluster) -> DriverProcess:
+@pytest.fixture(scope="module")
+def nvidia(cluster: EmbeddedCluster) -> Iterator[DriverProcess]:
     """The driver of seed 004, running on the node of seed 004 and its device published."""
     node = next(node for node in cluster.nodes if node.name == GPU_NODE)
     subject = descriptors.load(Path(__file__).parent / "nvidia.yaml", catalogue.capabilities())
     process = node.run_driver(subject)
+    client = cluster.client()
     selector = {"fieldSelector": f"spec.driver={NVIDIA}"}
     eventually(
-        lambda: cluster.client().list(DRA, "resourceslices", **selector),
+        lambda: client.list(DRA, "resourceslices", **selector),
         f"{NVIDIA} publishes its device",
         lambda: process.tail(5),
     )
-    return process
+    yield process
+    process.stop()
+    process.close()
+    # Its slices go with it; a kubelet would wait for half a minute.
+    client.request("DELETE", resource_path(DRA, "resourceslices"), query=selector)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import json
 import time
@@ -97,6 +98,18 @@ def _text(warning: str) -> str:
     return warning.removeprefix('299 - "').removesuffix('"').replace('\\"', '"')
 
 
+def impersonate(client: Client, user: str, group: str = "system:authenticated") -> Client:
+    """The client acting as another user; its connections are those of the given one."""
+    twin = copy.copy(client)
+    twin._headers = {**client._headers, "Impersonate-User": user, "Impersonate-Group": group}
+    return twin
+
+
+def history(client: Client, resource: str, namespace: str, since: str) -> list[Object]:
+    """The watch events of DRA objects after a resource version, as far as they have happened."""
+    return list(client.watch(DRA, resource, namespace, timeout=1, resourceVersion=since))
+
+
 def plural(kind: str) -> str:
     """The resource of a kind."""
     return _PLURALS.get(kind, kind.lower() + "s")
@@ -153,6 +166,16 @@ class World:
 
     def end(self) -> None:
         """Remove what the test made, workloads and Pods first, so that drivers can still clean up."""
+        try:
+            self._end()
+        finally:
+            for driver in self._drivers:
+                driver.stop()
+
+    def _end(self) -> None:
+        for driver in self._drivers:
+            driver.faults.block_prepare.clear()
+            driver.faults.block_unprepare.clear()
         namespaces = [name for _, kind, _, name in self._made if kind == "Namespace"]
         for version, kind, namespace, name in self._made:
             if kind == "Deployment":
@@ -164,21 +187,15 @@ class World:
         for version, kind, namespace, name in reversed(self._made):
             if not namespace:
                 self.client.delete(version, plural(kind), name)
-        for driver in self._drivers:
-            driver.stop()
         others = [name for name in namespaces if name != self.namespace]
-        if others:
-            # The namespace controller looks again after seconds; harmless for leases, which last longer.
-            eventually(lambda: self._ending(others), f"namespaces {others} are ending")
-            self.cluster.clock.advance(6)
-            eventually(lambda: not any(map(self._namespace, others)), f"namespaces {others} are gone")
+        eventually(lambda: self._ended(others), f"namespaces {others} are gone")
 
-    def _namespace(self, name: str) -> Object | None:
-        return self.client.find("v1", "namespaces", name)
-
-    def _ending(self, names: Sequence[str]) -> bool:
-        found = filter(None, map(self._namespace, names))
-        return all((namespace["status"].get("conditions")) for namespace in found)
+    def _ended(self, namespaces: Sequence[str]) -> bool:
+        """Whether namespaces are gone; else the clock goes ahead, as their controller waits for five seconds."""
+        if not any(self.client.find("v1", "namespaces", name) for name in namespaces):
+            return True
+        self.cluster.clock.advance(1)
+        return False
 
     def _empty(self, namespace: str) -> bool:
         pods = self.client.list("v1", "pods", namespace)
