@@ -1,28 +1,37 @@
 """Recording of events the way client-go does it.
 
-Equal events of one component become one object whose count grows. Two forms exist: core/v1 events (controllers,
-kubelet) and events.k8s.io/v1 events with an action (scheduler).
+Two forms exist: core/v1 events (controllers, kubelet), of which equal ones become one object whose count grows, and
+events.k8s.io/v1 events with an action (scheduler), of which equal ones become a series.
+Sources: client-go v0.37.2 `tools/record/event.go`, `tools/events/event_broadcaster.go`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Mapping
+import random
+import re
+import uuid
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from clusters.client import ClientError
-from clusters.clock import Clock
+from clusters.clock import Clock, parse_stamp
 from clusters.embedded.components.client import ApiClient, Object
+from clusters.embedded.components.correlation import Correlator
 
 _LOG: Final = logging.getLogger(__name__)
-_REMEMBERED: Final = 4096
-_SIMILAR_SECONDS: Final = 600.0
-_SIMILAR_LIMIT: Final = 10
-_COMBINED: Final = "(combined from similar events): "
-_MESSAGE_LIMIT: Final = 1024
-_ATTEMPTS: Final = 3
+_NOTE_LIMIT: Final = 1024
+_QUEUED: Final = 1000
+_ATTEMPTS: Final = 12
+_RETRY_SECONDS: Final = 10.0
+_JITTER: Final = 0.25
+_FINISH_SECONDS: Final = 360.0
+_REFRESH_TURNS: Final = 5
+"""Series are written every 30 minutes: at every fifth look for those that have ended."""
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST: Final = 253
+_REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
 def reference(obj: Mapping[str, Any], field_path: str = "") -> Object:
@@ -41,7 +50,10 @@ def reference(obj: Mapping[str, Any], field_path: str = "") -> Object:
 
 
 class EventRecorder:
-    """Records events of one component in the background; `run` must be running for them to be written."""
+    """Records events of one component in the background; `run` must be running for them to be written.
+
+    Of the events that wait to be written there are a thousand at most; further ones are dropped.
+    """
 
     def __init__(self, client: ApiClient, component: str, clock: Clock, host: str = "") -> None:
         """`component` and `host` are the source; for events with an action, controller and instance."""
@@ -49,16 +61,21 @@ class EventRecorder:
         self._component = component
         self._host = host
         self._clock = clock
-        self._queue: asyncio.Queue[tuple[str, tuple[Any, ...], Object]] = asyncio.Queue()
-        self._known: OrderedDict[tuple[Any, ...], Object] = OrderedDict()
-        self._similar: OrderedDict[tuple[Any, ...], tuple[float, set[str]]] = OrderedDict()
+        self._queue: asyncio.Queue[Object] = asyncio.Queue(_QUEUED)
+        self._correlator = Correlator(clock)
+        self._series: dict[tuple[Any, ...], Object] = {}
+        self._last = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be written."""
+        return self._queue.qsize()
 
     def event(
         self, obj: Mapping[str, Any], kind: str, reason: str, message: str, *, field_path: str = ""
     ) -> None:
         """Record a core/v1 event; `kind` is Normal or Warning, `obj` an API object with apiVersion and kind."""
         regarding = reference(obj, field_path)
-        message = self._combined(regarding, kind, reason, message)
         now = self._clock.timestamp()
         body: Object = {
             "apiVersion": "v1",
@@ -75,7 +92,8 @@ class EventRecorder:
             "reportingComponent": self._component,
             "reportingInstance": self._host,
         }
-        self._queue.put_nowait(("v1", (*_identity(regarding), kind, reason, message), body))
+        if self._has_room(body) and self._correlator.correlate(body):
+            self._queue.put_nowait(body)
 
     def action(
         self,
@@ -99,85 +117,120 @@ class EventRecorder:
             "action": action,
             "reason": reason,
             "regarding": regarding,
-            "note": note[:_MESSAGE_LIMIT],
+            "note": note[:_NOTE_LIMIT],
             "type": kind,
         }
         if related is not None:
             body["related"] = reference(related)
-        key = (*_identity(regarding), kind, reason, action, note)
-        self._queue.put_nowait(("events.k8s.io/v1", key, body))
+        # What an event says does not tell it apart, but the version of what it is about does.
+        key = (kind, action, reason, *_identity(regarding), *_identity(body.get("related") or {}))
+        known = self._series.get(key)
+        if known is not None and "series" in known:
+            # Only the begin of a series is written at once.
+            count = known["series"]["count"] + 1
+            known["series"] = {"count": count, "lastObservedTime": body["eventTime"]}
+            return
+        if not self._has_room(body):
+            return
+        if known is not None:
+            known["series"] = {"count": 2, "lastObservedTime": body["eventTime"]}
+            body = dict(known)
+        else:
+            self._series[key] = dict(body)
+        self._queue.put_nowait(body)
+
+    def _has_room(self, body: Object) -> bool:
+        if self._queue.full():
+            _LOG.info("event %s dropped: %d are waiting to be written", body["reason"], _QUEUED)
+            return False
+        return True
 
     def _metadata(self, regarding: Mapping[str, Any]) -> Object:
-        nanoseconds = int(self._clock.now() * 1e9)
-        name = regarding.get("name", "")
-        return {"name": f"{name}.{nanoseconds:x}", "namespace": regarding.get("namespace") or "default"}
-
-    def _combined(self, regarding: Object, kind: str, reason: str, message: str) -> str:
-        """Beyond ten different messages of one reason within ten minutes they count as one event."""
-        key = (*_identity(regarding), kind, reason)
-        now = self._clock.now()
-        last, messages = self._similar.get(key, (now, set()))
-        if now - last > _SIMILAR_SECONDS:
-            messages = set()
-        messages.add(message)
-        self._similar[key] = (now, messages)
-        self._similar.move_to_end(key)
-        _trim(self._similar)
-        return _COMBINED + message if len(messages) > _SIMILAR_LIMIT else message
+        # Two events of one moment must not get the same name.
+        self._last = max(self._last + 1, int(self._clock.now() * 1e9))
+        name = f"{regarding.get('name', '')}.{self._last:x}"
+        if len(name) > _LONGEST or not _SUBDOMAIN.fullmatch(name):
+            name = str(uuid.uuid4())
+        return {"name": name, "namespace": regarding.get("namespace") or "default"}
 
     async def run(self) -> None:
-        """Write events until cancelled; one that cannot be written is dropped after three attempts."""
-        while True:
-            api_version, key, body = await self._queue.get()
-            for attempt in range(_ATTEMPTS):
-                try:
-                    await self._write(api_version, key, body)
-                    break
-                except ClientError as error:
-                    if error.code in (403, 422) or attempt == _ATTEMPTS - 1:
-                        _LOG.info("event %s not written: %s", body["reason"], error)
-                        break
-                    await asyncio.sleep(0.1 * 2**attempt)
+        """Write events until cancelled.
 
-    async def _write(self, api_version: str, key: tuple[Any, ...], body: Object) -> None:
-        # Combined events differ in their text only.
-        key = tuple(
-            _COMBINED if isinstance(part, str) and part.startswith(_COMBINED) else part for part in key
-        )
-        known = self._known.get(key)
-        namespace = body["metadata"]["namespace"]
-        if known is not None:
-            patch = self._repeat(api_version, known, body)
-            try:
-                name = known["metadata"]["name"]
-                self._known[key] = await self._client.patch(api_version, "events", name, patch, namespace)
-                self._known.move_to_end(key)
+        One that the server refuses is dropped; while there is no connection an event is tried twelve times, and
+        those of core/v1 hold up what comes after them.
+        """
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tend_series())
+            while True:
+                body = await self._queue.get()
+                if await self._write(body):
+                    continue
+                if body["apiVersion"] == "v1":
+                    await self._write_later(body)
+                else:
+                    group.create_task(self._write_later(body))
+
+    async def _write_later(self, body: Object) -> None:
+        for pause in _pauses(body):
+            await self._clock.sleep(pause)
+            if await self._write(body):
                 return
-            except ClientError as error:
-                if error.code != 404:
-                    raise
-        self._known[key] = await self._client.create(api_version, "events", body, namespace)
-        self._known.move_to_end(key)
-        _trim(self._known)
+        _LOG.warning("event %s not written: the API server cannot be reached", body["reason"])
 
-    def _repeat(self, api_version: str, known: Object, body: Object) -> Object:
-        if api_version == "v1":
-            return {
-                "message": body["message"],
-                "count": int(known.get("count", 1)) + 1,
-                "lastTimestamp": body["lastTimestamp"],
-            }
-        count = int((known.get("series") or {}).get("count", 1)) + 1
-        return {"series": {"count": count, "lastObservedTime": body["eventTime"]}}
+    async def _write(self, body: Object) -> bool:
+        """Write an event, or a repetition; False when it may be tried again."""
+        api_version, namespace = body["apiVersion"], body["metadata"]["namespace"]
+        try:
+            changes = _changes(body)
+            if changes is not None:
+                try:
+                    await self._client.patch(
+                        api_version, "events", body["metadata"]["name"], changes, namespace
+                    )
+                    return True
+                except ClientError as error:
+                    if error.code != 404:
+                        raise
+            await self._client.create(api_version, "events", body, namespace)
+        except ClientError as error:
+            if not error.code or (error.reason == "AlreadyExists" and "series" in body):
+                return False
+            _LOG.info("event %s not written: %s", body["reason"], error)
+        return True
+
+    async def _tend_series(self) -> None:
+        """Write the counts of series now and then, and forget what has not happened again for six minutes."""
+        turn = 0
+        while True:
+            await self._clock.sleep(_FINISH_SECONDS)
+            turn += 1
+            refresh = turn % _REFRESH_TURNS == 0
+            ended = self._clock.now() - _FINISH_SECONDS
+            for key, event in list(self._series.items()):
+                last = (event.get("series") or {}).get("lastObservedTime") or event["eventTime"]
+                is_over = parse_stamp(last) < ended
+                written = "series" not in event or not (refresh or is_over) or await self._write(event)
+                if is_over and written and self._series.get(key) is event:
+                    del self._series[key]
+
+
+def _changes(body: Object) -> Object | None:
+    """The patch for an event that happened again; None for the first time."""
+    if body["apiVersion"] != "v1":
+        return {"series": body["series"]} if "series" in body else None
+    if body["count"] == 1:
+        return None
+    return {name: body[name] for name in ("message", "count", "lastTimestamp")}
+
+
+def _pauses(body: Object) -> Iterator[float]:
+    """Seconds before each further attempt; components shall not come all at once when the server is back."""
+    yield _RETRY_SECONDS * (
+        random.random() if body["apiVersion"] == "v1" else 1.0 + _JITTER * random.random()
+    )
+    for _ in range(_ATTEMPTS - 2):
+        yield _RETRY_SECONDS * (1.0 if body["apiVersion"] == "v1" else 1.0 + _JITTER * random.random())
 
 
 def _identity(regarding: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(
-        str(regarding.get(name, ""))
-        for name in ("apiVersion", "kind", "namespace", "name", "uid", "fieldPath")
-    )
-
-
-def _trim(known: OrderedDict[Any, Any]) -> None:
-    while len(known) > _REMEMBERED:
-        known.popitem(last=False)
+    return tuple(str(regarding.get(name, "")) for name in _REFERENCE)
