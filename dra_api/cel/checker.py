@@ -35,13 +35,15 @@ _MESSAGES: Final = frozenset(
 )  # fmt: skip
 _COMPARES: Final = ("_&&_", "_||_")
 
+# The types of the Kubernetes provider that the checker knows by these names, too, but the evaluation does not.
+PROVIDED: Final = {"duration": types.DURATION, "timestamp": types.TIMESTAMP}
+
 
 @dataclass(frozen=True)
 class Names:
     """What an expression may refer to.
 
-    `structs` are object types by name with their fields (None: fields are not declared); `type_names` are names
-    of other types.
+    `structs` are object types by name with their fields; `type_names` are names of other types.
     """
 
     variables: Mapping[str, Type]
@@ -145,7 +147,7 @@ class _Checker:
             if named is not None:
                 return types.type_of(named)
             if name in self._names.structs:
-                return types.type_of(types.struct(name))
+                return types.type_of(_struct_type(name))
         return found
 
     def _ident(self, node: Ident) -> Type:
@@ -322,7 +324,7 @@ class _Checker:
         if named is None and name not in self._names.structs:
             return self._undeclared(node, node.name)
         node.name = name
-        result = types.struct(name)
+        result = _struct_type(name)
         if named is not None:
             self._report(node.id, f"'{named.name}' is not a message type")
             result = types.ERROR
@@ -378,6 +380,10 @@ class _Checker:
             "(must be list, map, or dynamic)",
         )
         return types.ERROR, types.ERROR
+
+
+def _struct_type(name: str) -> Type:
+    return PROVIDED.get(name) or types.struct(name)
 
 
 def _refuse_message(name: str) -> None:

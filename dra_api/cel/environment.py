@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from . import types
-from .checker import Names
+from .checker import PROVIDED, Names
 from .declarations import Function, merge
 from .library.authorization import AUTHORIZATION
 from .library.conversions import CONVERSIONS
@@ -92,5 +92,6 @@ def environment(*, stored: bool, consumable_capacity: bool, list_attributes: boo
         KUBERNETES_LISTS,
         INCLUDES if lists else {},
     )
-    names = Names({"device": types.struct(DEVICE)}, functions, {DEVICE: fields}, TYPE_NAMES)
+    structs = {DEVICE: fields, **{name: {} for name in PROVIDED}}
+    names = Names({"device": types.struct(DEVICE)}, functions, structs, TYPE_NAMES)
     return Environment(names, functions, attribute, lists)
