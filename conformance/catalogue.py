@@ -29,6 +29,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "sentinel",
         "claims",
         "selection",
+        "selectors",
         "scheduling",
         "deallocation",
         "preparation",

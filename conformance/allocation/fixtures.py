@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from clusters.client import ClientError
+from conformance.cluster import manifests
 from conformance.cluster.bench import ClusterBench
 from conformance.cluster.manifests import Object
+from conformance.model import Failed, check
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -54,3 +59,23 @@ def untouched(bench: ClusterBench, pod: str) -> bool:
     status = found.get("status") or {}
     waits = status.get("phase") == "Pending" and not found["spec"].get("nodeName")
     return waits and not status.get("conditions") and not bench.events(pod)
+
+
+def scheduled_devices(bench: ClusterBench, name: str = "pod", **parts: Any) -> list[str]:
+    """Make a Pod with the claim `claim` (or others in `parts`), wait for its node; the names of the claim's devices."""
+    parts.setdefault("claims", {"device": "claim"})
+    bench.make_pod(name, **parts)
+    bench.wait_scheduled(name)
+    claim = next(iter(parts["claims"].values()))
+    return [entry.split("/")[1] for entry in bench.devices_of(claim)]
+
+
+def refused(bench: ClusterBench, spec: Object, *texts: str) -> None:
+    """A claim with this spec must be refused as invalid, with these texts."""
+    try:
+        bench.create(manifests.claim("claim", spec))
+    except ClientError as error:
+        found = error.code == 422 and all(text in error.message for text in texts)
+        check(found, f"422 with {', '.join(texts)}", error)
+        return
+    raise Failed(f"422 with {', '.join(texts)}", "the claim was accepted")

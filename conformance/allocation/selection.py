@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from clusters.client import ClientError
+from conformance.allocation.fixtures import refused, scheduled_devices
 from conformance.catalogue import requirement
 from conformance.cluster import manifests
 from conformance.cluster.bench import ClusterBench
 from conformance.cluster.manifests import Object, device, opaque, request
-from conformance.model import Failed, check
+from conformance.model import check
 
 _NO_DEVICES = "cannot allocate all claims"
 _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
-
-
-def _allocated(bench: ClusterBench, name: str = "pod", **parts: Any) -> list[str]:
-    """Make a Pod with the claim `claim` (or others in `parts`), wait for its node; the names of the claim's devices."""
-    parts.setdefault("claims", {"device": "claim"})
-    bench.make_pod(name, **parts)
-    bench.wait_scheduled(name)
-    claim = next(iter(parts["claims"].values()))
-    return [entry.split("/")[1] for entry in bench.devices_of(claim)]
 
 
 def _results(bench: ClusterBench, claim: str) -> list[Object]:
@@ -59,7 +48,7 @@ def class_named_like_a_driver(bench: ClusterBench) -> None:
     bench.publish("dev-1", driver=other)
     bench.create(manifests.device_class(bench.driver_name, [f'device.driver == "{other}"']))
     bench.make_claim("claim", request(bench.driver_name))
-    found = _allocated(bench)
+    found = scheduled_devices(bench)
     check(found == ["dev-1"], "the device that the class selects, dev-1", found)
 
 
@@ -69,7 +58,7 @@ def class_without_selectors(bench: ClusterBench) -> None:
     name = bench.name("everything")
     bench.create(manifests.device_class(name))
     bench.make_claim("claim", request(name, selectors=[f'device.driver == "{bench.driver_name}"']))
-    found = _allocated(bench)
+    found = scheduled_devices(bench)
     check(found == ["dev-0"], "dev-0 from the class of all devices", found)
 
 
@@ -86,7 +75,7 @@ def all_selectors(bench: ClusterBench) -> None:
 
     name = bench.make_class(f'device.driver == "{domain}" && {wants("x")}', wants("y"))
     bench.make_claim("claim", request(name, selectors=[wants("a"), wants("b")]))
-    found = _allocated(bench)
+    found = scheduled_devices(bench)
     check(found == ["right"], "the device that satisfies all selectors, right", found)
 
 
@@ -98,7 +87,7 @@ def order_of_pools(bench: ClusterBench) -> None:
     bench.publish("z-1", name=bench.name("z-slice"), pool="a-pool")
     name = bench.make_class()
     bench.make_claim("claim", *(request(name, f"r{number}") for number in range(3)))
-    _allocated(bench)
+    scheduled_devices(bench)
     found = bench.devices_of("claim")
     check(found == ["a-pool/z-1", "b-pool/a-1", "c-pool/c-1"], "a-pool, b-pool, c-pool", found)
 
@@ -110,7 +99,7 @@ def order_of_slices(bench: ClusterBench) -> None:
     bench.publish("z-1", name=bench.name("a-slice"), pool="pool", count=3)
     name = bench.make_class()
     bench.make_claim("claim", *(request(name, f"r{number}") for number in range(3)))
-    found = _allocated(bench)
+    found = scheduled_devices(bench)
     check(found == ["z-1", "a-1", "b-1"], "z-1 of a-slice, a-1 of b-slice, b-1 of c-slice", found)
 
 
@@ -118,7 +107,7 @@ def order_of_slices(bench: ClusterBench) -> None:
 def order_of_devices(bench: ClusterBench) -> None:
     bench.publish("dev-2", "dev-0", "dev-1")
     bench.make_claim("claim", request(bench.make_class(), count=2))
-    found = _allocated(bench)
+    found = scheduled_devices(bench)
     check(found == ["dev-2", "dev-0"], "the first two of the slice, dev-2 and dev-0", found)
 
 
@@ -131,7 +120,7 @@ def exact_count(bench: ClusterBench) -> None:
     bench.wait_unschedulable("waits", _NO_DEVICES)
     check(bench.allocation("many") is None, "no allocation of 4 of 3 devices", bench.allocation("many"))
     bench.make_claim("claim", request(name, count=2))
-    found = _allocated(bench)
+    found = scheduled_devices(bench)
     check(len(found) == len(set(found)) == 2, "two different devices", found)
 
 
@@ -141,7 +130,7 @@ def all_of_the_node(bench: ClusterBench) -> None:
     bench.publish("a-0", "a-1", node=first, pool="shared", count=2)
     bench.publish("b-0", node=second, pool="shared", count=2)
     bench.make_claim("claim", request(bench.make_class(), every=True))
-    found = _allocated(bench, node=first.name)
+    found = scheduled_devices(bench, node=first.name)
     check(sorted(found) == ["a-0", "a-1"], "exactly the devices of the node, a-0 and a-1", found)
 
 
@@ -154,7 +143,7 @@ def all_of_nothing(bench: ClusterBench) -> None:
     bench.make_pod("waits", claims={"device": "nothing"}, node=here.name)
     bench.wait_unschedulable("waits", f"1 {_NO_DEVICES}")
     bench.make_claim("claim", request(name, every=True))
-    found = _allocated(bench, node=other.name)
+    found = scheduled_devices(bench, node=other.name)
     check(found == ["dev-0"], "dev-0 on the node that has it", found)
 
 
@@ -164,7 +153,7 @@ def all_with_one_in_use(bench: ClusterBench) -> None:
     bench.publish("dev-0", "dev-1")
     name = bench.make_class()
     bench.make_claim("claim", request(name))
-    _allocated(bench)
+    scheduled_devices(bench)
     bench.make_claim("all", request(name, every=True))
     bench.make_pod("waits", claims={"device": "all"}, node=node)
     bench.wait_unschedulable("waits", f"1 {_NO_DEVICES}")
@@ -202,7 +191,7 @@ def match_attribute(bench: ClusterBench) -> None:
     name = bench.make_class()
     constraint = {"matchAttribute": f"{bench.driver_name}/topology"}
     bench.make_claim("claim", request(name, "one"), request(name, "two"), constraints=[constraint])
-    found = _allocated(bench)
+    found = scheduled_devices(bench)
     check(found == ["right-0", "right-1"], "the two devices of equal topology", found)
 
 
@@ -221,7 +210,7 @@ def results_by_request(bench: ClusterBench) -> None:
         request(name, "secondary", selectors=wants("small")),
     )
     # The Pod's own name of the claim has nothing to do with the names of the requests.
-    _allocated(bench, claims={"accelerator": "claim"})
+    scheduled_devices(bench, claims={"accelerator": "claim"})
     found = {entry["request"]: entry["device"] for entry in _results(bench, "claim")}
     expected = {"primary": "large", "secondary": "small"}
     check(found == expected, f"the devices {expected}", found)
@@ -237,7 +226,7 @@ def configurations(bench: ClusterBench) -> None:
     of_claim = opaque("another.example.com", {"b": "2", "a": True})
     name = bench.make_class(configs=[of_class])
     bench.make_claim("claim", request(name), configs=[of_claim])
-    _allocated(bench)
+    scheduled_devices(bench)
     found = (bench.allocation("claim") or {})["devices"].get("config")
     expected = [
         {"source": "FromClass", "opaque": of_class["opaque"]},
@@ -254,7 +243,7 @@ def class_configurations_by_request(bench: ClusterBench) -> None:
     one = bench.make_class(select, name="one", configs=[opaque(domain, {"class": "one"})])
     two = bench.make_class(select, name="two", configs=[opaque(domain, {"class": "two"})])
     bench.make_claim("claim", request(one, "request0"), request(two, "request1"))
-    _allocated(bench)
+    scheduled_devices(bench)
     config = (bench.allocation("claim") or {})["devices"].get("config") or []
     found = {
         entry["opaque"]["parameters"]["class"]: entry.get("requests")
@@ -265,123 +254,10 @@ def class_configurations_by_request(bench: ClusterBench) -> None:
     check(found == expected, f"requests by class {expected}", found)
 
 
-@requirement("ALC-SEL-18")
-def selector_errors(bench: ClusterBench) -> None:
-    domain, (first, second) = bench.driver_name, bench.nodes[:2]
-    bench.publish("lacks", node=first)
-    bench.publish(device("has", {"x": 1}), node=second)
-    expression = f'device.attributes["{domain}"].x == 1'
-    bench.make_claim("claim", request(bench.make_class(), selectors=["true", expression]))
-    bench.make_pod("pod", claims={"device": "claim"})
-    bench.wait_unschedulable(
-        "pod",
-        f"claim {bench.namespace}/claim: selector #1 on device {domain}/{first.name}/lacks: "
-        "CEL runtime error: no such key: x. consider using CEL optional chaining",
-    )
-    condition = next(
-        entry for entry in bench.get("Pod", "pod")["status"]["conditions"] if entry["type"] == "PodScheduled"
-    )
-    check(condition["reason"] == "SchedulerError", "reason SchedulerError", condition)
-    bench.stays(
-        lambda: not bench.get("Pod", "pod")["spec"].get("nodeName"), "no node, not even the one without error"
-    )
-
-
-@requirement("ALC-SEL-19")
-def guarded_selectors(bench: ClusterBench) -> None:
-    domain = bench.driver_name
-    bench.publish(
-        device("lacks"),
-        device("a", {"x": 1, "word": "yes"}),
-        device("b", {"x": 1, "word": "yes"}),
-        device("c", {"x": 1, "word": "yes"}),
-    )
-    attributes = f'device.attributes["{domain}"]'
-    expressions = (
-        f'"x" in {attributes} && {attributes}.x == 1',
-        f"{attributes}.?x.orValue(0) == 1",
-        f'has({attributes}.word) && {attributes}.word == "yes"',
-    )
-    name = bench.make_class()
-    bench.make_claim(
-        "claim",
-        *(
-            request(name, f"r{number}", selectors=[expression])
-            for number, expression in enumerate(expressions)
-        ),
-    )
-    found = _allocated(bench)
-    check(found == ["a", "b", "c"], "the devices with the attribute, a, b and c", found)
-
-
-@requirement("ALC-SEL-20")
-def unknown_domains(bench: ClusterBench) -> None:
-    bench.publish(device("dev-0", {"x": 1}))
-    unknown = 'device.attributes["nowhere.example.com"]'
-    expressions = [f'!("x" in {unknown})', f"{unknown}.?x.orValue(7) == 7"]
-    bench.make_claim("claim", request(bench.make_class(), selectors=expressions))
-    found = _allocated(bench)
-    check(found == ["dev-0"], "dev-0, which lacks the attribute", found)
-
-
-@requirement("ALC-SEL-21")
-def domains_of_attributes(bench: ClusterBench) -> None:
-    domain = bench.driver_name
-    bench.publish(
-        device("foreign", {"other.example.com/kind": "gpu", "x": 1}),
-        device("bare", {"kind": "gpu", "other.example.com/speed": 2}),
-    )
-    expressions = [
-        f'device.attributes["{domain}"].?kind.orValue("") == "gpu"',
-        'device.attributes["other.example.com"].?speed.orValue(0) == 2',
-    ]
-    bench.make_claim("claim", request(bench.make_class(), selectors=expressions))
-    found = _allocated(bench)
-    check(found == ["bare"], "bare, whose kind is of the driver's domain", found)
-
-
-def _refused(bench: ClusterBench, spec: Object, *texts: str) -> None:
-    try:
-        bench.create(manifests.claim("claim", spec))
-    except ClientError as error:
-        found = error.code == 422 and all(text in error.message for text in texts)
-        check(found, f"422 with {', '.join(texts)}", error)
-        return
-    raise Failed(f"422 with {', '.join(texts)}", "the claim was accepted")
-
-
-@requirement("ALC-SEL-22")
-def uncompilable_selectors(bench: ClusterBench) -> None:
-    entry = request("class", selectors=['device.attributes["topo"] == "0"'])
-    _refused(
-        bench,
-        manifests.claim_spec([entry]),
-        "spec.devices.requests[0].exactly.selectors[0].cel.expression: Invalid value:",
-        "found no matching overload for '_==_' applied to '(map(string, ",
-    )
-
-
-@requirement("ALC-SEL-23")
-def numbers_and_texts(bench: ClusterBench) -> None:
-    domain = bench.driver_name
-    bench.publish(device("dev-0", {"topo": 0}))
-    name = bench.make_class()
-
-    def wants(value: str) -> list[str]:
-        return [f'device.attributes["{domain}"].topo == {value}']
-
-    bench.make_claim("text", request(name, selectors=wants('"0"')))
-    bench.make_pod("waits", claims={"device": "text"})
-    bench.wait_unschedulable("waits", _NO_DEVICES)
-    bench.make_claim("claim", request(name, selectors=wants("0")))
-    found = _allocated(bench)
-    check(found == ["dev-0"], "dev-0 for the number", found)
-
-
 @requirement("ALC-SEL-24")
 def request_without_class(bench: ClusterBench) -> None:
     spec = manifests.claim_spec([{"name": "gpu", "exactly": {"count": 1}}])
-    _refused(bench, spec, "spec.devices.requests[0].exactly.deviceClassName: Required value")
+    refused(bench, spec, "spec.devices.requests[0].exactly.deviceClassName: Required value")
 
 
 @requirement("ALC-SEL-25")
@@ -393,7 +269,7 @@ def disabled_fields(bench: ClusterBench) -> None:
         stored["spec"],
     )
     bench.make_claim("claim", request(bench.make_class()))
-    found = _allocated(bench)
+    found = scheduled_devices(bench)
     check(found == ["dev-0"], "the device of the slice, dev-0", found)
 
 
@@ -405,7 +281,7 @@ def node_of_the_allocation(bench: ClusterBench) -> None:
     name, where = bench.make_class(), f'device.attributes["{bench.driver_name}"].local'
     bench.make_claim("local", request(name, selectors=[where]))
     bench.make_claim("network", request(name, selectors=[f"!{where}"]))
-    _allocated(bench, claims={"one": "local", "two": "network"})
+    scheduled_devices(bench, claims={"one": "local", "two": "network"})
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     expected = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     found = (bench.allocation("local") or {}).get("nodeSelector")
@@ -421,9 +297,9 @@ def admin_access(bench: ClusterBench) -> None:
     bench.publish("dev-0", "dev-1")
     name = bench.make_class()
     bench.make_claim("claim", request(name, count=2))
-    _allocated(bench)
+    scheduled_devices(bench)
     bench.make_claim("admin", request(name, every=True, admin_access=True))
-    found = _allocated(bench, "monitor", claims={"device": "admin"}, node=node)
+    found = scheduled_devices(bench, "monitor", claims={"device": "admin"}, node=node)
     check(sorted(found) == ["dev-0", "dev-1"], "both devices, which are in use", found)
     flags = [entry.get("adminAccess") for entry in _results(bench, "admin")]
     check(flags == [True, True], "adminAccess: true in the results", flags)
