@@ -121,7 +121,9 @@ def outcome(task: asyncio.Task[int]) -> tuple[int, str]:
 
 async def happens_within(clock: Clock, event: asyncio.Event, seconds: float) -> bool:
     """Whether the event is set before the clock has gone on by `seconds`."""
-    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds))]
+    # The moment counts from now, and not from the first step of the task that waits for it.
+    until = clock.sleep_until(clock.now() + seconds)
+    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(until)]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -32,6 +32,7 @@ GRACE_ANNOTATION: Final = "io.kubernetes.pod.terminationGracePeriod"
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
 _CREATE_ERROR: Final = "CreateContainerError"
 _RUN_ERROR: Final = "RunContainerError"
+_RELIST_PERIOD: Final = 1.0
 
 
 class Record(Protocol):
@@ -145,7 +146,12 @@ class ContainerStarter:
         text = (
             f"back-off {_go_duration(delay)} restarting failed container={name} pod={objects.described(pod)}"
         )
-        raise StartError(CRASH_LOOP, text, retry_at=since + delay)
+        retry_at = since + delay
+        if since - (ended.started_at or 0.0) < _RELIST_PERIOD and now - since < _RELIST_PERIOD:
+            # Start and end of a short life are two events of one relist, and cause two looks, the second after the
+            # next relist; only that one tells the API server about the loop.
+            retry_at = min(retry_at, now + _RELIST_PERIOD)
+        raise StartError(CRASH_LOOP, text, retry_at=retry_at)
 
     async def _ensure_image(self, pod: Object, container: Object) -> None:
         image, name = container.get("image", ""), container["name"]

@@ -147,17 +147,17 @@ class ContainerSync:
 
     # Stopping
 
-    async def kill_pod(self, pod: Object | None, state: PodRuntime, grace: float | None) -> list[str]:
+    async def kill_pod(self, pod: Object | None, state: PodRuntime, grace_ends: float | None) -> list[str]:
         """Stop all containers, then the sandboxes; return the errors.
 
         Args:
             pod: the Pod, None when only the runtime knows it.
             state: what the runtime knows.
-            grace: seconds for the containers instead of the Pod's own.
+            grace_ends: when what still runs is killed, instead of after the containers' own grace periods.
         """
         order = TerminationOrder(pod, [found.config.name for found in state.running], self._clock)
         errors = await asyncio.gather(
-            *(self._kill(pod, container, "", grace, order) for container in state.running)
+            *(self._kill(pod, container, "", grace_ends, order) for container in state.running)
         )
         problems = [error for error in errors if error]
         for sandbox in state.sandboxes:
@@ -172,11 +172,11 @@ class ContainerSync:
         pod: Object | None,
         container: ContainerStatus,
         text: str,
-        grace: float | None,
+        grace_ends: float | None,
         order: TerminationOrder | None = None,
     ) -> str:
         name = container.config.name
-        seconds = _own_grace(pod, container) if grace is None else grace
+        seconds = _own_grace(pod, container) if grace_ends is None else grace_ends - self._clock.now()
         if pod is not None:
             self._record(pod, "Normal", "Killing", text or f"Stopping container {name}", name)
         spec = objects.find_container(pod, name) if pod is not None else None

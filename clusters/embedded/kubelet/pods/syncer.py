@@ -49,6 +49,7 @@ class PodSyncer:
         self._volumes, self._claims, self._statuses, self._node = volumes, claims, statuses, node
         self._containers = containers(self._sandbox_ready)
         self._problems: dict[str, dict[str, StartProblem]] = {}
+        self._seen_alive: set[str] = set()
         self._volume_backoff = Backoff(_MAX_VOLUME_BACKOFF, _VOLUME_BACKOFF)
 
     def _generate(
@@ -88,6 +89,8 @@ class PodSyncer:
     async def sync(self, pod: Object) -> bool:
         """Have the Pod run; True when it has come to its end by itself."""
         uid = objects.uid(pod)
+        if not objects.deleted(pod):
+            self._seen_alive.add(uid)
         state = await runtime_of_pod(self._runtime, uid)
         status = self._generate(pod, state, terminal=False)
         self._statuses.set(pod, status)
@@ -106,6 +109,19 @@ class PodSyncer:
         result.raise_for_errors()
         return False
 
+    def _end_of_grace(self, pod: Object, grace: float) -> float:
+        """When the grace period ends: it begins now, without what the clock was advanced while the news came here.
+
+        Watches are as fast as ever then, so that in the time of the clock the kubelet would have known at once. A
+        kubelet that was not running counts from its start, as usual.
+        """
+        end = self._clock.now() + grace
+        deleted = pod["metadata"].get("deletionTimestamp")
+        if deleted and objects.uid(pod) in self._seen_alive:
+            # The stamp has whole seconds: the time that is left can be up to a second more than it says.
+            end = min(end, parse_stamp(deleted) + 1.0)
+        return end
+
     def _remember(self, uid: str, result: SyncResult) -> None:
         problems = self._problems.setdefault(uid, {})
         for name in result.started:
@@ -114,11 +130,14 @@ class PodSyncer:
             problems[name] = StartProblem(error.reason, error.message)
 
     async def sync_terminating(self, pod: Object, grace: float) -> None:
-        """Stop the Pod: containers, sandboxes, then its claims; afterwards nothing of it runs."""
+        """Stop the Pod: containers, sandboxes, then its claims; afterwards nothing of it runs.
+
+        `grace` is what the containers get, in seconds.
+        """
         uid = objects.uid(pod)
         state = await runtime_of_pod(self._runtime, uid)
         self._statuses.set(pod, self._generate(pod, state, terminal=False))
-        errors = await self._containers.kill_pod(pod, state, grace)
+        errors = await self._containers.kill_pod(pod, state, self._end_of_grace(pod, grace))
         if errors:
             text = ", ".join(errors)
             self._record(pod, "Warning", "FailedKillPod", f"error killing pod: {text}")
@@ -144,13 +163,14 @@ class PodSyncer:
 
     async def stop_unknown(self, state: PodRuntime) -> None:
         """Stop a Pod that only the runtime knows."""
-        errors = await self._containers.kill_pod(None, state, _ORPHAN_GRACE)
+        errors = await self._containers.kill_pod(None, state, self._clock.now() + _ORPHAN_GRACE)
         if errors:
             raise SyncError(", ".join(errors))
 
     async def remove(self, uid: str, log: logging.Logger) -> None:
         """Forget a Pod whose object is gone: sandboxes, containers with their logs, files."""
         self._problems.pop(uid, None)
+        self._seen_alive.discard(uid)
         self._volume_backoff.forget(uid)
         state = await runtime_of_pod(self._runtime, uid)
         for sandbox in state.sandboxes:
