@@ -183,7 +183,11 @@ class World:
                     version, plural(kind), name, namespace, {"propagationPolicy": "Foreground"}
                 )
         for namespace in namespaces:
-            eventually(lambda: self._empty(namespace), f"Pods and claims of {namespace} are gone")  # noqa: B023
+            eventually(
+                lambda: self._empty(namespace),  # noqa: B023
+                f"Pods and claims of {namespace} are gone",
+                lambda: self._left(namespace),  # noqa: B023
+            )
         for version, kind, namespace, name in reversed(self._made):
             if not namespace:
                 self.client.delete(version, plural(kind), name)
@@ -196,6 +200,12 @@ class World:
             return True
         self.cluster.clock.advance(1)
         return False
+
+    def _left(self, namespace: str) -> object:
+        """What is there yet, for messages."""
+        claims = self.client.list(DRA, "resourceclaims", namespace)
+        pods = [pod["metadata"]["name"] for pod in self.client.list("v1", "pods", namespace)]
+        return claims, [(pod, self.describe(pod, namespace)) for pod in pods]
 
     def _empty(self, namespace: str) -> bool:
         pods = self.client.list("v1", "pods", namespace)

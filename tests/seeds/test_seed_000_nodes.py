@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from seeds_kit import CATS_NODE, PLAIN_NODE, World, eventually, holds
 
@@ -36,8 +38,10 @@ def test_the_kubelet_asks_the_driver_before_it_makes_the_sandbox(world: World, d
     driver.faults.block_prepare.set()
     made = world.claim("one", request(device_class))
     world.pod("user", claims={"device": "one"})
-    proxy = world.node().plugin_proxy
-    call = proxy.wait_calls("NodePrepareResources", timeout=30)[-1]
+    proxy, began = world.node().plugin_proxy, time.monotonic()
+    (call,) = eventually(
+        lambda: proxy.calls(began, method="NodePrepareResources"), "the kubelet asks the driver"
+    )
     assert (call.service, call.method) == ("v1.DRAPlugin", "NodePrepareResources")
     assert call.timeout is not None and 40 < call.timeout <= 45
     uid = made["metadata"]["uid"]
@@ -91,6 +95,8 @@ def test_a_bound_pod_does_not_run_without_its_claim(world: World, device_class: 
         assert event["type"] == "Warning"
         assert waiting_reason(world.get("Pod", name)) == "ContainerCreating"
         assert world.get("Pod", name)["status"]["phase"] == "Pending"
+    # A kubelet also wants to know the claim of a Pod that it ends, so this one has to be removed by force.
+    world.delete("Pod", "pre-template", grace=0)
 
 
 @pytest.mark.seed("S000-17")
