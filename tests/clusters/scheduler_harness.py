@@ -60,11 +60,19 @@ class Bench:
 
     # Objects.
 
-    def node(self, name: str, labels: Mapping[str, str] | None = None, **resources: str) -> Object:
+    def node(
+        self,
+        name: str,
+        labels: Mapping[str, str] | None = None,
+        *,
+        unschedulable: bool = False,
+        **resources: str,
+    ) -> Object:
         """A node with room for 110 pods, 4 cpus and 8Gi unless told otherwise."""
         allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110", **resources}
         body = {
             "metadata": {"name": name, "labels": dict(labels or {})},
+            "spec": {"unschedulable": unschedulable},
             "status": {"allocatable": allocatable, "capacity": allocatable},
         }
         self.http.created("/api/v1/nodes", body)

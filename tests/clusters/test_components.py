@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import logging
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -419,5 +420,59 @@ def test_a_crashed_component_comes_back_and_stopped_ones_stay_away(server: Serve
         assert not host.running("counter")
         assert lives == [0, 1, 2]
         assert any("first life" in line for line in host.logs("counter"))
+    finally:
+        host.close()
+
+
+class _Slow:
+    """A component that needs a moment to end."""
+
+    def __init__(self, ending: threading.Event) -> None:
+        self._ending = ending
+
+    async def run(self, context: Context) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._ending.set()
+            await asyncio.sleep(0.2)
+
+
+def test_a_component_that_is_started_while_it_is_being_stopped_runs(server: ServerThread) -> None:
+    host = ComponentHost()
+    ending = threading.Event()
+    try:
+        host.register("slow", lambda: _Slow(ending), lambda log: Context(client_of(server), Clock(), {}, log))
+        host.start("slow")
+        time.sleep(0.05)
+        stopping = threading.Thread(target=host.stop, args=("slow",))
+        stopping.start()
+        assert ending.wait(5)
+        host.start("slow")
+        stopping.join()
+        assert host.running("slow")
+    finally:
+        host.close()
+
+
+def test_a_component_comes_back_when_its_client_could_not_be_made(server: ServerThread) -> None:
+    host = ComponentHost()
+    lives: list[int] = [0]
+    attempts: list[int] = []
+
+    def context(log: logging.Logger) -> Context:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise OSError("too many open files")
+        return Context(client_of(server), Clock(), {}, log)
+
+    try:
+        host.register("counter", lambda: _Counter(lives), context)
+        host.start("counter")
+        deadline = time.monotonic() + 5
+        while len(lives) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert host.running("counter")
+        assert any("too many open files" in line for line in host.logs("counter"))
     finally:
         host.close()

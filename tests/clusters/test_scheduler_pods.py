@@ -143,9 +143,8 @@ def test_two_pods_cannot_have_the_same_host_port() -> None:
 
 def test_cordoned_nodes_and_wanted_nodes() -> None:
     with bench() as b:
-        b.node("n1")
+        b.node("n1", unschedulable=True)
         b.node("n2")
-        b.http.patch("/api/v1/nodes/n1", {"spec": {"unschedulable": True}})
         field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
         terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

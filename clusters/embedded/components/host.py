@@ -123,6 +123,9 @@ class ComponentHost:
 
     async def _start(self, entries: list[_Entry]) -> None:
         for entry in entries:
+            while entry.task is not None and entry.task.cancelling() and not entry.task.done():
+                # Somebody stops it at the same time: it is started anew after that.
+                await asyncio.wait([entry.task])
             if entry.task is None or entry.task.done():
                 entry.task = asyncio.get_running_loop().create_task(self._live(entry))
 
@@ -131,8 +134,6 @@ class ComponentHost:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for entry in entries:
-            entry.task = None
 
     async def _end(self) -> None:
         await self._stop(list(self._entries.values()))
@@ -147,8 +148,8 @@ class ComponentHost:
     async def _live(self, entry: _Entry) -> None:
         pause = _FIRST_RESTART
         while True:
-            context = entry.context(entry.log)
             try:
+                context = entry.context(entry.log)
                 # Of one client both are the same, and closing twice does no harm.
                 async with context.client, context.reader:
                     await entry.factory().run(context)

@@ -43,6 +43,7 @@ class Backoff:
     def __init__(self, maximum: float, initial: float = INITIAL_BACKOFF) -> None:
         self._initial, self._maximum = min(initial, maximum), maximum
         self._entries: dict[str, tuple[float, float]] = {}
+        self._swept = 0.0
 
     def delay(self, key: str) -> float:
         """The current waiting time."""
@@ -63,6 +64,15 @@ class Backoff:
         else:
             delay = min(entry[0] * 2, self._maximum)
         self._entries[key] = (delay, now)
+        if now - self._swept > self._maximum:
+            self._swept = now
+            # Of what has been quiet for so long the next failure counts as the first, known or not.
+            quiet = [other for other, (_, last) in self._entries.items() if now - last > 2 * self._maximum]
+            for other in quiet:
+                del self._entries[other]
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def forget(self, prefix: str) -> None:
         """Drop all keys that begin so."""
