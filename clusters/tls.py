@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import os
 import ssl
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -33,11 +32,11 @@ class Certificates:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
-        # The ssl module loads a chain from files only; the file lives as long as this call.
-        with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+        # The ssl module loads a chain from files only; this one is in memory, so that no key lies on a disk.
+        with os.fdopen(os.memfd_create("chain"), "wb") as file:
             file.write(self.certificate_pem + self.key_pem)
             file.flush()
-            context.load_cert_chain(Path(file.name))
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
         return context
 
 

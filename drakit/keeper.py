@@ -36,6 +36,7 @@ from clusters.process import StartError
 from conformance import catalogue
 from drakit import example
 from drakit.drivers import Drivers
+from drakit.output import counted
 from drakit.state import Folder, Record, StateError
 
 _LOG: Final = logging.getLogger("drakit.keeper")
@@ -126,13 +127,13 @@ def _start(
     cluster.write_kubeconfig(folder.kubeconfig)
     # A kubelet that starts removes the slices of its node: drivers come afterwards.
     cluster.wait_ready()
-    note(f"{len(cluster.nodes)} nodes Ready")
+    note(f"{counted(len(cluster.nodes), 'node')} Ready")
     drivers = Drivers(cluster, subject) if subject is not None and cluster.nodes else None
     if drivers is not None:
         drivers.start()
         classes = device_classes.ensure(cluster.client(), drivers.subject)
         folder.example.write_text(example.manifest(classes[0]), encoding="utf-8")
-        note(f"{drivers.wait_published()} devices of {drivers.subject.name}")
+        note(f"{counted(drivers.wait_published(), 'device')} of {drivers.subject.name}")
     record = Record(
         name=folder.name,
         version=cluster.spec.version,

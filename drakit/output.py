@@ -24,6 +24,11 @@ class UserError(click.ClickException):
         say(self.message)
 
 
+def counted(count: int, word: str) -> str:
+    """A number with its word, such as "1 node" or "2 nodes"."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def say(message: str) -> None:
     """Print lines on stderr, each with the program's name. Nobody has to listen."""
     with contextlib.suppress(OSError):

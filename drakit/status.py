@@ -7,7 +7,7 @@ import json
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import yaml
@@ -15,6 +15,8 @@ import yaml
 from clusters.client import Client, ClientError
 from drakit.output import UserError, write_out
 from drakit.state import Folder, StateError, all_folders
+
+_ANSWER_SECONDS: Final = 5.0
 
 
 @click.command("status")
@@ -24,11 +26,15 @@ def command(name: str | None, as_json: bool) -> int:
     """Show the clusters: nodes, Pods, claims and devices. The exit code is 1 when one of them is not well."""
     try:
         folders = [Folder(name)] if name is not None else all_folders()
+        if name is not None and not folders[0].exists():
+            raise UserError(f'no cluster "{name}"; "drakit up --name {name}" makes one')
+        states = [_state(folder) for folder in folders]
     except StateError as error:
         raise UserError(str(error)) from None
-    if name is not None and not folders[0].exists():
-        raise UserError(f'no cluster "{name}"; "drakit up --name {name}" makes one')
-    states = [_state(folder) for folder in folders]
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}") from None
+    except KeyboardInterrupt:
+        raise click.Abort from None
     if as_json:
         write_out(json.dumps(states, indent=2) + "\n")
     elif not states:
@@ -60,6 +66,8 @@ def _contents(kubeconfig: Path, driver: str) -> dict[str, Any]:
         authority.write(base64.b64decode(cluster["certificate-authority-data"]))
         authority.flush()
         client = Client(cluster["server"], Path(authority.name), user["token"])
+        # One that hangs shall not hold up the status of the others.
+        client.request("GET", "/version", timeout=_ANSWER_SECONDS)
         nodes = client.list("v1", "nodes")
         pods = client.list("v1", "pods")
         claims = client.list("resource.k8s.io/v1", "resourceclaims")

@@ -19,7 +19,7 @@ from clusters import gates
 from clusters.gates import GateError
 from clusters.process import exit_text
 from drakit.interrupt import stoppable
-from drakit.output import UserError, say, write_out
+from drakit.output import UserError, counted, say, write_out
 from drakit.state import Folder, StateError
 
 _DEFAULT_NAME: Final = "drakit"
@@ -225,9 +225,8 @@ def _end(keeper: subprocess.Popen[bytes], folder: Folder) -> None:
 
 def _welcome(record: dict[str, Any]) -> str:
     name = "" if record["name"] == _DEFAULT_NAME else f" --name {record['name']}"
-    count = len(record["nodes"])
     lines = [
-        f'cluster "{record["name"]}" is ready: Kubernetes {record["version"]}, {count} node{"s" * (count != 1)}'
+        f'cluster "{record["name"]}" is ready: Kubernetes {record["version"]}, {counted(len(record["nodes"]), "node")}'
         + (f" with driver {record['driver']}" if record["driver"] else ""),
         "",
         f"  export KUBECONFIG={shlex.quote(record['kubeconfig'])}",

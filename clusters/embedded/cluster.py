@@ -53,15 +53,16 @@ def check_room(driver: str) -> None:
 
     Counted are the usual names plugins/DRIVER/dra.sock and reg/DRIVER-reg.sock in the folder of a node.
     """
+    _check_room("the driver's", f"plugins/{driver}/dra.sock", f"reg/{driver}-reg.sock")
+
+
+def _check_room(whose: str, *sockets: str) -> None:
     temporary = tempfile.gettempdir()
     node = Path(temporary, _PREFIX + "x" * _RANDOM_CHARACTERS, _NODE_FOLDER)
-    longest = max(
-        len(bytes(path))
-        for path in (node / "plugins" / driver / "dra.sock", node / "reg" / f"{driver}-reg.sock")
-    )
+    longest = max(len(bytes(node / socket)) for socket in sockets)
     if longest > MAX_PATH_BYTES:
         raise ClusterError(
-            f"the temporary folder {temporary} has too long a name: paths of the driver's sockets would have "
+            f"the temporary folder {temporary} has too long a name: paths of {whose} sockets would have "
             f"{longest} bytes, and a Unix socket allows {MAX_PATH_BYTES}; set TMPDIR to a shorter folder such as /tmp"
         )
 
@@ -109,6 +110,8 @@ class EmbeddedCluster:
             )
         except ValueError as error:
             raise ClusterError(str(error)) from None
+        if spec.control_plane and spec.nodes:
+            _check_room("a kubelet's", "pod-resources/kubelet.sock")
         self._guardian = Guardian()
         try:
             self._start()
@@ -207,7 +210,10 @@ class EmbeddedCluster:
             if time.monotonic() > deadline:
                 missing = sorted(wanted - ready)
                 lines = [
-                    line for node in self._whole if node.name in missing for line in node.kubelet.logs()[-3:]
+                    _short(line)
+                    for node in self._whole
+                    if node.name in missing
+                    for line in node.kubelet.logs()[-3:]
                 ]
                 raise ClusterError(
                     f"not Ready within {timeout:g} s: {', '.join(missing)}"
@@ -318,6 +324,13 @@ def _all_at_once(actions: Sequence[Callable[[], None]]) -> None:
         thread.start()
     for thread in threads:
         thread.join(_CLOSE_SECONDS)
+
+
+def _short(message: str) -> str:
+    """The first line of a log message, and of a traceback in it the last."""
+    lines = [line.strip(" |+-") for line in message.splitlines()]
+    lines = [line for line in lines if line]
+    return ": ".join(dict.fromkeys([lines[0], lines[-1]])) if lines else ""
 
 
 def _condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
