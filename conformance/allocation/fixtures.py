@@ -61,6 +61,16 @@ def untouched(bench: ClusterBench, pod: str) -> bool:
     return waits and not status.get("conditions") and not bench.events(pod)
 
 
+def await_slices(bench: ClusterBench) -> None:
+    """Wait until the scheduler knows every slice: it learns of them in order, and then of the one that is made here."""
+    driver = f"last.{bench.driver_name}"
+    bench.publish("last", driver=driver)
+    name = bench.make_class(f'device.driver == "{driver}"', name="last")
+    bench.make_claim("last", manifests.request(name))
+    bench.make_pod("last", claims={"device": "last"})
+    bench.wait_scheduled("last")
+
+
 def scheduled_devices(bench: ClusterBench, name: str = "pod", **parts: Any) -> list[str]:
     """Make a Pod with the claim `claim` (or others in `parts`), wait for its node; the names of the claim's devices."""
     parts.setdefault("claims", {"device": "claim"})

@@ -159,7 +159,7 @@ def no_driver_no_call(bench: ClusterBench) -> None:
     _start(bench, "pod", "claim")
     bench.wait_event(_FAILED, f"DRA driver {bench.driver_name} is not registered", "pod")
     bench.delete("Pod", "pod")
-    bench.wait_gone("Pod", "pod", timeout=5.0)
+    bench.wait_gone("Pod", "pod", timeout=10.0)
 
 
 @requirement("ALC-PRE-10")
@@ -172,7 +172,7 @@ def no_claim_no_wait(bench: ClusterBench) -> None:
     )
     bench.wait_event(_FAILED, "ResourceClaim not created yet", "pod")
     bench.delete("Pod", "pod")
-    bench.wait_gone("Pod", "pod", timeout=5.0)
+    bench.wait_gone("Pod", "pod", timeout=10.0)
 
 
 @requirement("ALC-PRE-11")

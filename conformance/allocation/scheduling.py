@@ -284,7 +284,7 @@ def killed_scheduler(bench: ClusterBench) -> None:
     finally:
         scheduler.start()
     bench.wait_scheduled("pod-1")
-    found = device_names(bench, "claim-0") + device_names(bench, "claim-1")
+    found = sorted(device_names(bench, "claim-0") + device_names(bench, "claim-1"))
     check(found == ["dev-0", "dev-1"], "dev-0 and dev-1 in the two claims", found)
     bench.make_pod("pod-2", claims={"device": "claim-2"})
     bench.wait_unschedulable("pod-2", _NO_DEVICES)

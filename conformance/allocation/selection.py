@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.allocation.fixtures import refused, scheduled_devices
+from conformance.allocation.fixtures import await_slices, refused, scheduled_devices
 from conformance.catalogue import requirement
 from conformance.cluster import manifests
 from conformance.cluster.bench import ClusterBench
@@ -85,6 +85,7 @@ def order_of_pools(bench: ClusterBench) -> None:
     bench.publish("a-1", name=bench.name("a-slice"), pool="b-pool")
     bench.publish("c-1", name=bench.name("b-slice"), pool="c-pool")
     bench.publish("z-1", name=bench.name("z-slice"), pool="a-pool")
+    await_slices(bench)
     name = bench.make_class()
     bench.make_claim("claim", *(request(name, f"r{number}") for number in range(3)))
     scheduled_devices(bench)

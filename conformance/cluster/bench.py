@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -41,6 +42,8 @@ _KINDS = {
 _CLUSTER_SCOPED = ("DeviceClass", "ResourceSlice", "Namespace")
 _WORKLOADS = ("DaemonSet", "Deployment", "Job")
 _SERIAL = itertools.count(1)
+_RUN = secrets.token_hex(2)
+"""Sets names apart from those of other runs, which may have been on the same cluster or be there now."""
 
 
 class ClusterBench:
@@ -60,9 +63,8 @@ class ClusterBench:
         self._device_class = device_class
         self.nodes = tuple(nodes)
         self.client: Client = cluster.client("admin")
-        self.serial = next(_SERIAL)
-        self.namespace = f"t{self.serial}"
-        self.driver_name = f"t{self.serial}.kit.drakit.dev"
+        self.namespace = f"t{next(_SERIAL)}-{_RUN}"
+        self.driver_name = f"{self.namespace}.kit.drakit.dev"
         """A driver name of this test alone, so that no other test can take its devices."""
         self._factor = factor
         self._made: list[tuple[str, str, str]] = []
@@ -170,7 +172,7 @@ class ClusterBench:
 
     def name(self, word: str) -> str:
         """A name for a cluster-scoped object of this test."""
-        return f"t{self.serial}-{word}"
+        return f"{self.namespace}-{word}"
 
     # The driver under test
 

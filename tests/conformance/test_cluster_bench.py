@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -87,3 +89,15 @@ def test_a_status_that_comes_step_by_step_ends_the_wait(wait: str) -> None:
 def test_a_claim_without_status_has_no_allocation_and_no_devices(state: Mapping[str, Any]) -> None:
     assert bench(state).allocation("claim") is None
     assert bench(state).devices_of("claim") == []
+
+
+def test_names_of_a_run_are_those_of_no_other_run() -> None:
+    code = "import conformance.cluster.bench as bench; print(bench._RUN)"
+    runs = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)
+    }
+    assert len(runs) == 2
+    first, second = bench(), bench()
+    assert len({first.namespace, second.namespace}) == 2
+    assert first.driver_name == f"{first.namespace}.kit.drakit.dev"
+    assert first.name("class") == f"{first.namespace}-class"
