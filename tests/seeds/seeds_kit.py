@@ -40,6 +40,11 @@ NODES = (
 
 _FOLDER = Path(__file__).parent / "manifests"
 _PLURALS = {"DeviceClass": "deviceclasses"}
+_VERSIONS = {
+    "Deployment": "apps/v1",
+    "Role": "rbac.authorization.k8s.io/v1",
+    "RoleBinding": "rbac.authorization.k8s.io/v1",
+}
 _CLUSTER_SCOPED = ("DeviceClass", "Namespace", "Node", "ResourceSlice")
 _SERIAL = itertools.count(1)
 Object = dict[str, Any]
@@ -430,8 +435,8 @@ def table(client: Client, path: str) -> tuple[list[str], list[list[Any]]]:
 
 
 def _version(kind: str) -> str:
-    if kind == "Deployment":
-        return "apps/v1"
+    if kind in _VERSIONS:
+        return _VERSIONS[kind]
     return DRA if kind.startswith(("Resource", "Device")) else "v1"
 
 

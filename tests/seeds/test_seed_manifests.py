@@ -256,7 +256,7 @@ def test_the_cats_block_as_written_breaks_at_its_second_separator(api: Client, b
         list(yaml.safe_load_all(rest))
 
 
-@pytest.mark.seed("M10", "M13", "S002-13")
+@pytest.mark.seed("M10", "M13", "S002-13", "S002-14")
 def test_the_cats_block_corrected_gives_a_pod_two_cats(world: World) -> None:
     world.driver(CATS, CATS_NODE)
     world.submit("cats-slice", "cats-all")
