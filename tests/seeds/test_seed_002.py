@@ -52,11 +52,14 @@ def test_configuration_is_passed_through(cats: World) -> None:
             "tuned", ['device.driver == "resource-driver.example.com"'], [opaque(CATS, {"a": None})]
         )
     )
-    cats.claim("one", request("tuned", "cat"), configs=[opaque(CATS, anything, ["cat"])])
+    # With a second request beside it, the entries say which request they are for.
+    cats.claim(
+        "one", request("tuned", "cat"), request(CLASS, "other"), configs=[opaque(CATS, anything, ["cat"])]
+    )
     cats.pod("user", claims={"cat": "one"})
     cats.results("one")
     assert cats.get("ResourceClaim", "one")["status"]["allocation"]["devices"]["config"] == [
-        {"source": "FromClass", "opaque": {"driver": CATS, "parameters": {"a": None}}},
+        {"source": "FromClass", "requests": ["cat"], "opaque": {"driver": CATS, "parameters": {"a": None}}},
         {"source": "FromClaim", "requests": ["cat"], "opaque": {"driver": CATS, "parameters": anything}},
     ]
 

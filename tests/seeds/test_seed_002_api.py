@@ -154,13 +154,14 @@ def test_a_driver_reports_about_allocated_devices_only(world: World) -> None:
     assert world.devices("one") == ["dev"]
     pool = world.results("one")[0]["pool"]
     report = {"driver": "small.example.com", "pool": pool, "device": "other", "conditions": []}
-    assert refusal(
+    code, text = refusal(
         lambda: world.patch("ResourceClaim", "one", {"status": {"devices": [report]}}, "status")
-    ) == (
-        422,
+    )
+    assert code == 422
+    assert text == (
         'ResourceClaim.resource.k8s.io "one" is invalid: status.devices[0]: Invalid value: '
         f'{{"Driver":"small.example.com","Pool":"{pool}","Device":"other","ShareID":""}}: must be an allocated '
-        "device in the claim",
+        "device in the claim"
     )
 
 
