@@ -53,6 +53,11 @@ class Findings:
         elif not self._ignores_written:
             self._written.extend(errors)
 
+    @property
+    def count(self) -> int:
+        """How many errors were found so far."""
+        return len(self._written) + len(self._declared)
+
     def required(self, path: str, detail: str = "", *, declared: bool = False) -> None:
         """A value is missing."""
         self.add(FieldError("Required", path, detail), declared=declared)

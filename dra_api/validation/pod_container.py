@@ -1,7 +1,7 @@
 """Rules for one container of a pod or pod template.
 
 Source: kubernetes v1.37.2 `pkg/apis/core/validation`, `validateContainerCommon` and what it calls. Not judged:
-security contexts, probes, lifecycle hooks, resize policies, sub paths of mounts.
+security contexts, probes, lifecycle hooks, resize policies.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ..quantity import Quantity
 from .findings import Findings
 from .formats import extended_resource_problems
 from .names import byte_length, dns_label_problems, label_key_problems, not_supported
+from .pod_paths import check_sub_paths
 
 Object = Mapping[str, Any]
 
@@ -134,6 +135,7 @@ def _check_mounts(found: Findings, mounts: Sequence[Object], path: str, volumes:
         if place in places:
             found.invalid(f"{where}.mountPath", place, "must be unique")
         places.add(place)
+        check_sub_paths(found, mount, index, path)
 
 
 def _check_resources(found: Findings, resources: Object, path: str) -> None:

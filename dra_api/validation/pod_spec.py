@@ -1,7 +1,7 @@
 """Rules for the specs of pods and of pod templates.
 
 Source: kubernetes v1.37.2 `pkg/apis/core/validation`, `ValidatePodSpec`, in its order. Not judged: the sources of
-volumes, DNS and security settings, affinity between pods, topology spreading.
+volumes except for their paths, DNS and security settings, affinity between pods, topology spreading.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .names import (
 )
 from .node_selector import check_node_selector
 from .pod_container import check_container
+from .pod_paths import check_volume_paths
 
 Object = Mapping[str, Any]
 
@@ -83,16 +84,19 @@ def _check_choice(found: Findings, spec: Object, path: str, allowed: tuple[str, 
 
 
 def _check_volumes(found: Findings, volumes: Sequence[Object], path: str) -> set[str]:
+    """`volumes`; returns the names of those without an error."""
     names: set[str] = set()
     for index, volume in enumerate(volumes):
         name, where = volume.get("name") or "", f"{path}[{index}].name"
+        before = found.count
+        check_volume_paths(found, volume, f"{path}[{index}]")
         if not name:
             found.required(where)
         elif problems := dns_label_problems(name):
             found.invalid_each(where, name, problems)
         elif name in names:
             found.duplicate(where, name)
-        else:
+        if found.count == before:
             names.add(name)
     return names
 

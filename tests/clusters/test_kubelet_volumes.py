@@ -260,3 +260,28 @@ def expand_escapes(text: str) -> int:
         else:
             position += 2
     return count
+
+
+def test_a_variable_cannot_lead_a_mount_out_of_its_volume() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            for name, value, text in (
+                ("up", "../../../../../escaped", "unable to provision SubPath `{}`: must not contain '..'"),
+                ("root", "/escaped", "error SubPath `{}` must not be an absolute path"),
+            ):
+                mount = {"name": "v", "mountPath": "/m", "subPathExpr": "$(PART)"}
+                own = container("c", *POLITE, env=[{"name": "PART", "value": value}], volumeMounts=[mount])
+                await made.create(name, own, volumes=[{"name": "v", "emptyDir": {}}])
+                await made.event("Failed", "Error: " + text.format(value))
+
+                async def refused(name: str = name) -> bool:
+                    statuses = ((await made.pod(name) or {}).get("status") or {}).get(
+                        "containerStatuses"
+                    ) or []
+                    waiting = [(entry["state"].get("waiting") or {}).get("reason") for entry in statuses]
+                    return waiting == ["CreateContainerConfigError"]
+
+                await made.until(refused, "the container waits for a configuration that can be used")
+            assert not list(made.root.parent.glob("escaped")) + list(made.root.rglob("escaped"))
+
+    run(scenario())

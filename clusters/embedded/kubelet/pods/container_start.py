@@ -23,7 +23,7 @@ from clusters.embedded.kubelet.pods.restarts import Backoff
 from clusters.embedded.kubelet.pods.runtime_state import PodRuntime
 from clusters.embedded.kubelet.pods.sync_result import CRASH_LOOP, StartError
 from clusters.embedded.kubelet.pods.termination_message import PATH_ANNOTATION, POLICY_ANNOTATION
-from clusters.embedded.kubelet.pods.volumes import PodVolumes
+from clusters.embedded.kubelet.pods.volumes import PodVolumes, SubPathError
 from clusters.embedded.runtime.runtime import Runtime
 from dra_api.quantity import Quantity
 
@@ -94,7 +94,7 @@ class ContainerStarter:
         attempt = previous.config.attempt + 1 if previous is not None else self._attempt_of_logs(pod, name)
         try:
             config = await self._config(pod, container, attempt, ips)
-        except (ClientError, VariableError, DownwardError, ClaimError, OSError) as error:
+        except (ClientError, VariableError, DownwardError, ClaimError, SubPathError, OSError) as error:
             text = _text(error)
             self._failed(pod, name, text)
             raise StartError(_CONFIG_ERROR, text) from error

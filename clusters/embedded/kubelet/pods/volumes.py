@@ -21,6 +21,7 @@ from clusters.embedded.kubelet.pods.environment import Fetch
 from clusters.embedded.kubelet.pods.expansion import expand
 from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.threads import in_thread
+from dra_api.validation.pod_paths import backsteps
 from node_api.files import write_atomic
 
 _MODE: Final = 0o644
@@ -131,7 +132,7 @@ class PodVolumes:
                 raise _MissingError(f"hostPath type check failed: {source['path']} {text}")
 
     def _host(self, path: str) -> Path:
-        return self._paths.host / os.path.normpath(path).lstrip("/")
+        return self._paths.host / os.path.normpath(f"/{path}").lstrip("/")
 
     def _path(self, pod: Object, volume: Object) -> Path:
         kind = next((key for key in volume if key not in ("name",)), "emptyDir")
@@ -201,7 +202,7 @@ class PodVolumes:
     def mounts(
         self, pod: Object, container: Object, variables: Mapping[str, str], attempt: int
     ) -> tuple[Mount, ...]:
-        """The mounts of a container in its so many-th start, subPath and subPathExpr applied."""
+        """The mounts of a container in its so many-th start, subPath and subPathExpr applied. Raises SubPathError."""
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
         mounts = []
         for mount in container.get("volumeMounts") or []:
@@ -210,7 +211,7 @@ class PodVolumes:
             path = self._host(volume["hostPath"]["path"]) if host else self._path(pod, volume)
             sub_path = mount.get("subPath") or expand(mount.get("subPathExpr") or "", variables)
             if sub_path:
-                path = path / sub_path
+                path = path / _checked(sub_path)
             if not path.exists():
                 path.mkdir(parents=True)
             mounts.append(Mount(mount["mountPath"], str(path), bool(mount.get("readOnly"))))
@@ -241,6 +242,19 @@ class PodVolumes:
 
 class _MissingError(Exception):
     """Something that a volume refers to is not there."""
+
+
+class SubPathError(Exception):
+    """A part of a volume that cannot be mounted; the text is that of the container's status."""
+
+
+def _checked(sub_path: str) -> str:
+    """The path within a volume, when it leads nowhere else. The API server has not seen what variables hold."""
+    if sub_path.startswith("/"):
+        raise SubPathError(f"error SubPath `{sub_path}` must not be an absolute path")
+    if problems := backsteps(sub_path):
+        raise SubPathError(f"unable to provision SubPath `{sub_path}`: {problems[0]}")
+    return sub_path
 
 
 def _default_mode(volume: Object) -> int:
