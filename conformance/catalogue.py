@@ -35,6 +35,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "preparation",
         "containers",
         "kubelet",
+        "updates",
     ),
 }
 """The areas of each suite, in the order of the catalogue; an area is a file of records with a module of tests."""
