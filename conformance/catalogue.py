@@ -39,8 +39,8 @@ SUITES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """The areas of each suite, in the order of the catalogue; an area is a file of records with a module of tests."""
-GATES: Mapping[str, str] = {"contract": "DRV-REG-01"}
-"""The requirement of a suite without which no other of its requirements can be tested."""
+REGISTRATION = "DRV-REG-01"
+"""The requirement without which nothing else can be asked of a driver."""
 SUBJECTS = ("driver", "apiserver", "scheduler", "controller-manager", "kubelet", "runtime")
 
 Test = Callable[[Any], None]
@@ -100,12 +100,13 @@ def version() -> str:
 
 def _requirement(record: Reader, suite: str, area: str) -> Requirement:
     name = record.take("id", str, required=True)
-    gate = GATES.get(suite, "")
+    subject = record.choice("subject", SUBJECTS, "driver")
+    registration = (REGISTRATION,) if subject == "driver" and name != REGISTRATION else ()
     result = Requirement(
         id=name,
         level=Level(record.choice("level", list(Level), "MUST", required=True) or "MUST"),
         rule=record.take("rule", str, required=True),
-        subject=record.choice("subject", SUBJECTS, "driver"),
+        subject=subject,
         source=tuple(record.strings("source", required=True)),
         area=area,
         # A gap that a released version has shows that the test can fail.
@@ -120,7 +121,7 @@ def _requirement(record: Reader, suite: str, area: str) -> Requirement:
         known_gaps=record.each("known_gaps", _known_gap),
         seconds=record.take("seconds", float, 1.0),
         suite=suite,
-        after=(*((gate,) if gate and gate != name else ()), *record.strings("after")),
+        after=(*registration, *record.strings("after")),
     )
     record.end()
     return result

@@ -34,9 +34,12 @@ class Plan:
 
 
 def matches(requirement: Requirement, pattern: str) -> bool:
-    """Whether a pattern names the requirement: its id, a glob over ids, or its area; case is ignored."""
+    """Whether a pattern names the requirement: its id, a glob over ids, its area or its suite; case is ignored."""
     pattern = pattern.lower()
-    return fnmatch.fnmatchcase(requirement.id.lower(), pattern) or pattern == requirement.area.lower()
+    return fnmatch.fnmatchcase(requirement.id.lower(), pattern) or pattern in (
+        requirement.area.lower(),
+        requirement.suite.lower(),
+    )
 
 
 def check_patterns(requirements: Iterable[Requirement], patterns: Iterable[str]) -> None:
@@ -45,7 +48,7 @@ def check_patterns(requirements: Iterable[Requirement], patterns: Iterable[str])
     for pattern in patterns:
         if not any(matches(requirement, pattern) for requirement in known):
             words = [requirement.id for requirement in known] + sorted(
-                {requirement.area for requirement in known}
+                {word for requirement in known for word in (requirement.area, requirement.suite)}
             )
             hint = did_you_mean(pattern.upper(), words) or did_you_mean(pattern.lower(), words)
             raise SelectionError(

@@ -30,7 +30,7 @@ from drakit.output import UserError, standard_output, write_out
     "--focus",
     multiple=True,
     metavar="PATTERN",
-    help="Run only these: an id, a glob over ids, or an area; may be given several times.",
+    help="Run only these: an id, a glob over ids, an area or a suite; may be given several times.",
 )
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave these out; may be given several times.")
 @click.option(
@@ -53,10 +53,11 @@ def command(
     as_json: bool,
     parallel: int,
 ) -> int:
-    """Judge a DRA driver over its own sockets: a verdict per requirement, with evidence.
+    """Judge a DRA driver, and the cluster that it runs on: a verdict per requirement, with evidence.
 
-    DRIVER.yaml describes how to start the driver; docs/descriptor.md explains it. The kit starts an API server, plays
-    the kubelet, and runs every requirement that the driver declares to meet.
+    DRIVER.yaml describes how to start the driver; docs/descriptor.md explains it. Suite "contract": the kit starts an
+    API server, plays the kubelet, and runs every requirement that the driver declares to meet. Suite "allocation": the
+    driver runs on a whole cluster, and Pods with claims are followed from manifest to container.
     """
     try:
         if show_list:
