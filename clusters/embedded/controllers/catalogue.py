@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from clusters.embedded.components.component import Component
+from clusters.embedded.controllers.disruption import DisruptionController
 from clusters.embedded.controllers.garbage_collector import GarbageCollector
 from clusters.embedded.controllers.namespace import NamespaceController
 from clusters.embedded.controllers.node_lifecycle import NodeLifecycleController
@@ -36,6 +37,7 @@ def controllers(ca_pem: str) -> list[Entry]:
         Entry(RootCaPublisher.name, lambda: RootCaPublisher(ca_pem), "root-ca-cert-publisher"),
         Entry(NodeLifecycleController.name, NodeLifecycleController, "node-controller"),
         Entry(TaintEvictionController.name, TaintEvictionController, "node-controller"),
+        Entry(DisruptionController.name, DisruptionController, "disruption-controller"),
         Entry(PodGarbageCollector.name, PodGarbageCollector, "pod-garbage-collector"),
         *(Entry(name, workload.factory, workload.account) for name, workload in WORKLOADS.items()),
     ]
