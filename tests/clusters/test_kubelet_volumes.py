@@ -195,12 +195,23 @@ def test_a_missing_volume_is_waited_for() -> None:
 def test_a_host_path_of_another_kind_is_refused() -> None:
     async def scenario() -> None:
         async with bench() as made:
-            volume = {"name": "v", "hostPath": {"path": "/x", "type": "Directory"}}
-            await made.create("p", volumes=[volume])
-            text = (
-                'MountVolume.SetUp failed for volume "v" : hostPath type check failed: /x is not a directory'
-            )
-            await made.event("FailedMount", text)
+            place = made.root / "host" / "folder"
+            place.mkdir(parents=True)
+            for name, path, kind, text in (
+                (
+                    "nothing",
+                    "/x",
+                    "Directory",
+                    'failed, /x is not a directory, unable to determine its type: path "/x" does not exist',
+                ),
+                ("folder", "/folder", "Socket", "failed: /folder is not a socket file, it's a Directory"),
+                ("file", "/folder", "FileOrCreate", "failed: /folder is not a file, it's a Directory"),
+            ):
+                await made.create(name, volumes=[{"name": name, "hostPath": {"path": path, "type": kind}}])
+                await made.event(
+                    "FailedMount",
+                    f'MountVolume.SetUp failed for volume "{name}" : hostPath type check {text}',
+                )
 
     run(scenario())
 

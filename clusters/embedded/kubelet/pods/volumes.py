@@ -6,6 +6,7 @@ import base64
 import math
 import os
 import shutil
+import stat
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +27,23 @@ from node_api.files import write_atomic
 
 _MODE: Final = 0o644
 _TOKEN_SECONDS: Final = 3600
-_HOST_CHECKS: Final = {
-    "Directory": (Path.is_dir, "is not a directory"),
-    "File": (Path.is_file, "is not a file"),
-    "Socket": (Path.is_socket, "is not a socket"),
-    "CharDevice": (Path.is_char_device, "is not a character device"),
-    "BlockDevice": (Path.is_block_device, "is not a block device"),
+_HOST_KINDS: Final = {
+    "Directory": "directory",
+    "DirectoryOrCreate": "directory",
+    "File": "file",
+    "FileOrCreate": "file",
+    "Socket": "socket file",
+    "CharDevice": "character device",
+    "BlockDevice": "block device",
 }
+_KIND_OF_MODE: Final = {
+    stat.S_IFDIR: "Directory",
+    stat.S_IFREG: "File",
+    stat.S_IFSOCK: "Socket",
+    stat.S_IFCHR: "CharDevice",
+    stat.S_IFBLK: "BlockDevice",
+}
+_UNKNOWN_KIND: Final = "only recognise file, directory, socket, block device and character device"
 FetchToken = Callable[[Object, Object], Awaitable[str]]
 """Gives a service account token for a Pod and a serviceAccountToken projection."""
 
@@ -121,15 +132,13 @@ class PodVolumes:
 
     def _check_host_path(self, source: Object) -> None:
         path, kind = self._host(source["path"]), source.get("type") or ""
-        if kind == "DirectoryOrCreate":
-            path.mkdir(parents=True, exist_ok=True)
-        elif kind == "FileOrCreate":
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch(exist_ok=True)
-        elif kind in _HOST_CHECKS:
-            check, text = _HOST_CHECKS[kind]
-            if not check(path):
-                raise _MissingError(f"hostPath type check failed: {source['path']} {text}")
+        if kind.endswith("OrCreate") and not path.exists():
+            # Nothing of a real host is there, folders above included.
+            (path if kind == "DirectoryOrCreate" else path.parent).mkdir(parents=True, exist_ok=True)
+            if kind == "FileOrCreate":
+                path.touch()
+        if kind in _HOST_KINDS:
+            _check_kind(path, source["path"], kind.removesuffix("OrCreate"))
 
     def _host(self, path: str) -> Path:
         return self._paths.host / os.path.normpath(f"/{path}").lstrip("/")
@@ -242,6 +251,22 @@ class PodVolumes:
 
 class _MissingError(Exception):
     """Something that a volume refers to is not there."""
+
+
+def _check_kind(path: Path, shown: str, wanted: str) -> None:
+    """Raises _MissingError when what is there is of another kind."""
+    what = f"{shown} is not a {_HOST_KINDS[wanted]}"
+    try:
+        found = _KIND_OF_MODE.get(stat.S_IFMT(path.stat().st_mode))
+    except FileNotFoundError:
+        why = f'path "{shown}" does not exist'
+    else:
+        if found == wanted:
+            return
+        if found is not None:
+            raise _MissingError(f"hostPath type check failed: {what}, it's a {found}")
+        why = _UNKNOWN_KIND
+    raise _MissingError(f"hostPath type check failed, {what}, unable to determine its type: {why}")
 
 
 class SubPathError(Exception):
