@@ -476,3 +476,69 @@ def test_a_component_comes_back_when_its_client_could_not_be_made(server: Server
         assert any("too many open files" in line for line in host.logs("counter"))
     finally:
         host.close()
+
+
+class _Follower:
+    """A component whose handler fails in its first life."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self._seen = seen
+
+    async def run(self, context: Context) -> None:
+        informer = Informer(context.client, "v1", "configmaps", "default")
+
+        def handler(old: Any, new: Any) -> None:
+            self._seen.append(new["metadata"]["name"])
+            if len(self._seen) == 1:
+                raise KeyError("no such field")
+
+        informer.add_handler(handler)
+        await informer.run()
+
+
+def test_a_component_whose_handler_fails_begins_anew_and_misses_nothing(server: ServerThread) -> None:
+    async def create() -> None:
+        async with client_of(server) as client:
+            await client.create("v1", "configmaps", config_map("a"), "default")
+
+    host = ComponentHost()
+    seen: list[str] = []
+    try:
+        host.register(
+            "follower", lambda: _Follower(seen), lambda log: Context(client_of(server), Clock(), {}, log)
+        )
+        host.start("follower")
+        asyncio.run(create())
+        deadline = time.monotonic() + 5
+        while len(seen) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert seen == ["a", "a"]
+        assert any("no such field" in line for line in host.logs("follower"))
+    finally:
+        host.close()
+
+
+class _ShortWatches:
+    """A client whose server ends every watch at once."""
+
+    def __init__(self) -> None:
+        self.watches = 0
+
+    async def list(self, *place: Any, **query: Any) -> dict[str, Any]:
+        return {"metadata": {"resourceVersion": "1"}, "items": []}
+
+    async def watch(self, *place: Any, **query: Any) -> AsyncIterator[Any]:
+        self.watches += 1
+        for event in ():
+            yield event
+
+
+def test_a_server_that_ends_watches_at_once_is_asked_less_and_less() -> None:
+    async def scenario() -> None:
+        client: Any = _ShortWatches()
+        async with background(Informer(client, "v1", "pods").run()):
+            await asyncio.sleep(0.75)
+        # Pauses of at least 0.1, 0.2 and 0.4 s.
+        assert 2 <= client.watches <= 4
+
+    asyncio.run(scenario())

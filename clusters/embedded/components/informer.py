@@ -14,6 +14,7 @@ from clusters.embedded.components.client import JSON, METADATA_LIST, METADATA_ON
 
 _LOG: Final = logging.getLogger(__name__)
 _FIRST_RETRY, _LAST_RETRY = 0.1, 5.0
+_SHORT_WATCH: Final = 1.0
 Handler = Callable[[Object | None, Object | None], None]
 """Called with (old, new): old is None for an addition, new is None for a deletion."""
 IndexFunction = Callable[[Object], Iterable[str]]
@@ -23,7 +24,8 @@ class Informer:
     """Lists, then watches; the objects in the cache must not be changed by anybody.
 
     Handlers run in the loop, in the order of the changes, after the cache has changed. A relist after a gap calls
-    them for what the gap hid. A handler added later gets additions for what is cached.
+    them for what the gap hid. A handler added later gets additions for what is cached. An exception of a handler ends
+    the informer: whoever missed a change has to begin anew.
     """
 
     def __init__(
@@ -95,18 +97,25 @@ class Informer:
         """Be told of changes from now on, and of all that is cached at once."""
         self._handlers.append(handler)
         for obj in list(self._objects.values()):
-            self._call(handler, None, obj)
+            handler(None, obj)
 
     async def run(self) -> None:
         """List and watch until cancelled; broken connections and expired versions are survived."""
         retry = _FIRST_RETRY
+        loop = asyncio.get_running_loop()
         while True:
             try:
                 if not self._version:
                     await self._relist()
                     retry = _FIRST_RETRY
+                began = loop.time()
                 await self._watch()
-                retry = _FIRST_RETRY
+                if loop.time() - began >= _SHORT_WATCH:
+                    retry = _FIRST_RETRY
+                    continue
+                # A server that ends watches at once must not be asked without a pause.
+                await asyncio.sleep(retry * random.uniform(1.0, 1.5))
+                retry = min(retry * 2, _LAST_RETRY)
             except ClientError as error:
                 if error.code in (410, 400) or error.reason == "Expired":
                     self._version = ""
@@ -170,17 +179,11 @@ class Informer:
             if new is not None:
                 self._put(name, key, new)
         for handler in self._handlers:
-            self._call(handler, gone if new is None and gone is not None else old, new)
+            handler(gone if new is None and gone is not None else old, new)
 
     def _put(self, name: str, key: tuple[str, str], obj: Object) -> None:
         for value in self._functions[name](obj):
             self._indexes[name].setdefault(value, {})[key] = obj
-
-    def _call(self, handler: Handler, old: Object | None, new: Object | None) -> None:
-        try:
-            handler(old, new)
-        except Exception:  # noqa: BLE001 - a handler's fault must not stop the cache
-            _LOG.exception("a handler of the %s informer failed", self.resource)
 
 
 async def run_informers(informers: Iterable[Informer]) -> None:
