@@ -196,8 +196,8 @@ class KubeletLife:
                 port=port,
             )
             group.create_task(self._events.run(), name="events")
-            node = await registration.register()
             self._record_start()
+            node = await registration.register()
             group.create_task(registration.run_status(), name="node status")
             group.create_task(registration.run_lease(node), name="node lease")
             await self._start_informers(group)

@@ -46,6 +46,7 @@ class NodeRegistration:
         self._clock, self._gates, self._events, self._log = clock, gates, events, log
         self._port = port
         self._reported = 0.0
+        self._unschedulable = False
 
     async def register(self) -> Object:
         """Create the Node, or bring labels of a known one in line; tried until it works. Returns the Node."""
@@ -93,6 +94,7 @@ class NodeRegistration:
 
     async def _write_status(self, node: Object) -> Object:
         """Write the status if it changed, or if it was not written for long."""
+        self._record_cordon(node)
         known = node.get("status") or {}
         now = self._clock.now()
         status = node_status(
@@ -117,19 +119,27 @@ class NodeRegistration:
             patch["declaredFeatures"] = None
         written = await self._client.patch("v1", "nodes", self._name, {"status": patch}, subresource="status")
         self._reported = now
-        self._record_conditions(node, known.get("conditions") or [], status["conditions"])
+        self._record_conditions(known.get("conditions") or [], status["conditions"])
         return written
 
-    def _record_conditions(self, node: Object, before: list[Any], after: list[Any]) -> None:
+    def _record_cordon(self, node: Object) -> None:
+        unschedulable = bool((node.get("spec") or {}).get("unschedulable"))
+        if unschedulable != self._unschedulable:
+            self._record("NodeNotSchedulable" if unschedulable else "NodeSchedulable")
+            self._unschedulable = unschedulable
+
+    def _record_conditions(self, before: list[Any], after: list[Any]) -> None:
         known = {condition["type"]: condition["status"] for condition in before}
-        # The UID of a kubelet's Node events is the node's name.
-        reference = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name, "uid": self._name}}
         for condition in after:
             kind, status = condition["type"], condition["status"]
             reason = _CONDITION_EVENTS.get((kind, status))
             if reason and known.get(kind) != status:
-                text = f"Node {self._name} status is now: {reason}"
-                self._events.event(reference, "Normal", reason, text)
+                self._record(reason)
+
+    def _record(self, reason: str) -> None:
+        # The UID of a kubelet's Node events is the node's name.
+        reference = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name, "uid": self._name}}
+        self._events.event(reference, "Normal", reason, f"Node {self._name} status is now: {reason}")
 
     async def run_lease(self, node: Object) -> None:
         """Renew the lease until cancelled, four times in its duration."""
