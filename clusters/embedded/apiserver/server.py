@@ -44,6 +44,7 @@ from clusters.embedded.apiserver.transform import Transformer
 from clusters.embedded.apiserver.warning_headers import warning_headers
 from clusters.http_server import http_server, text_headers
 from clusters.tls import Certificates
+from clusters.tls_listener import TlsListener
 
 _LOG: Final = logging.getLogger(__name__)
 _COMPRESS_FROM: Final = 128 * 1024
@@ -105,7 +106,7 @@ class ApiServer:
         self._openapi = OpenApi(resources)
         self._paths: PlainPaths | None = None
         self._http: web.Server | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: TlsListener | None = None
         for resource in TABLE:
             for name in resource.indexed:
                 store.index(resource.key, name, resource.fields[name])
@@ -133,34 +134,31 @@ class ApiServer:
         http = http_server(self._handle, keepalive=_KEEP_ALIVE)
         context = self.state.certificates.server_context()
         host = self._config.host
-        loop = asyncio.get_running_loop()
+        listener = TlsListener(http, context)
         try:
-            self._listener = await loop.create_server(http, host, self.state.port, ssl=context, backlog=512)
+            self.state.port = listener.start(host, self.state.port)
         except OSError as error:
             raise ListenError(
                 f"the API server cannot listen on {host}:{self.state.port}: {error.strerror or error}; "
                 "choose another port (0 takes a free one) or stop the process that uses it"
             ) from error
-        self._http = http
-        self.state.port = self._listener.sockets[0].getsockname()[1]
+        self._http, self._listener = http, listener
         self._paths = PlainPaths(self._discovery, self._openapi, f"{host}:{self.state.port}")
 
     async def stop(self) -> None:
         """End all watches cleanly, then close every connection. The state can start another server."""
         if self._listener is None or self._http is None:
             return
-        self._listener.close()
+        await self._listener.close()
         self.store.close_watchers()
         self._http.pre_shutdown()
         transports = [connection.transport for connection in self._http.connections]
         await self._http.shutdown(_STOP_SECONDS)
-        # Clients that were in the handshake of TLS when the listener closed have connected meanwhile.
-        transports += [connection.transport for connection in self._http.connections]
         for transport in transports:
             # Clients that keep their end open would hold the closing handshake of TLS.
             if isinstance(transport, asyncio.Transport):
                 transport.abort()
-        await asyncio.sleep(0)
+        await self._listener.break_connections()
         self._listener = self._http = None
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -1,0 +1,89 @@
+"""Listening with TLS in a way that leaves no connection behind.
+
+asyncio's own server forgets connections whose TLS begins or ends when its loop ends: they are neither refused nor
+closed, and their clients wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+import time
+import weakref
+from collections.abc import Callable
+from typing import Final
+
+_BACKLOG: Final = 512
+# Without free descriptors or memory for a connection the next attempt waits, as asyncio's server does.
+_PAUSE: Final = 1.0
+_CLOSE_SECONDS: Final = 1.0
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class TlsListener:
+    """Accepts connections in the running loop and gives each that passes the handshake a protocol."""
+
+    def __init__(self, protocol: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
+        self._protocol, self._context = protocol, context
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def start(self, host: str, port: int) -> int:
+        """Listen on an IP address; 0 takes a free port. Returns the port. Raises OSError."""
+        listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.setblocking(False)
+            listening.bind((host, port))
+            listening.listen(_BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
+        self._socket = listening
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(listening))
+        return int(listening.getsockname()[1])
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    await asyncio.sleep(_PAUSE)
+                continue
+            self._accepted.add(accepted)
+            task = loop.create_task(self._shake(accepted))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _shake(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        # Clients that do not speak TLS, or go away, are none of our business.
+        with contextlib.suppress(OSError):
+            await loop.connect_accepted_socket(self._protocol, accepted, ssl=self._context)
+
+    async def close(self) -> None:
+        """Listen no more; connections stay open, those whose handshake is under way too."""
+        if self._socket is None or self._accepting is None:
+            return
+        self._accepting.cancel()
+        await asyncio.gather(self._accepting, return_exceptions=True)
+        self._socket.close()
+        self._socket = self._accepting = None
+
+    async def break_connections(self) -> None:
+        """End all connections that are left, in whatever state they are; after `close`."""
+        for left in list(self._accepted):
+            with contextlib.suppress(OSError):
+                left.shutdown(socket.SHUT_RDWR)
+        # asyncio sees the end of TCP, and closes what it made.
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        while any(left.fileno() != -1 for left in self._accepted) and time.monotonic() < deadline:
+            await asyncio.sleep(0.001)
