@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from seeds_kit import DRA, GPU_NODE, NODES, NVIDIA, World, eventually
+from seeds_kit import NODES, World, nvidia_driver
 
-from clusters import descriptor as descriptors
-from clusters.client import Client, resource_path
+from clusters.client import Client
 from clusters.embedded.cluster import EmbeddedCluster
 from clusters.interface import ClusterSpec
 from clusters.process import DriverProcess
-from conformance import catalogue
 
 
 @pytest.fixture(scope="session")
@@ -55,18 +52,5 @@ def world(cluster: EmbeddedCluster) -> Iterator[World]:
 @pytest.fixture(scope="module")
 def nvidia(cluster: EmbeddedCluster) -> Iterator[DriverProcess]:
     """The driver of seed 004, running on the node of seed 004 and its device published."""
-    node = next(node for node in cluster.nodes if node.name == GPU_NODE)
-    subject = descriptors.load(Path(__file__).parent / "nvidia.yaml", catalogue.capabilities())
-    process = node.run_driver(subject)
-    client = cluster.client()
-    selector = {"fieldSelector": f"spec.driver={NVIDIA}"}
-    eventually(
-        lambda: client.list(DRA, "resourceslices", **selector),
-        f"{NVIDIA} publishes its device",
-        lambda: process.tail(5),
-    )
-    yield process
-    process.stop()
-    process.close()
-    # Its slices go with it; a kubelet would wait for half a minute.
-    client.request("DELETE", resource_path(DRA, "resourceslices"), query=selector)
+    with nvidia_driver(cluster) as process:
+        yield process

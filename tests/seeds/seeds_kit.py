@@ -7,15 +7,19 @@ import copy
 import itertools
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from clusters import descriptor as descriptors
 from clusters.client import Client, ClientError, resource_path
 from clusters.embedded.cluster import EmbeddedCluster
 from clusters.interface import NodeSpec, WholeNode
+from clusters.process import DriverProcess
+from conformance import catalogue
 from conformance.cluster import manifests
 from conformance.cluster.kit_driver import KitDriver
 from conformance.waiting import poll
@@ -38,9 +42,12 @@ NODES = (
 )
 """Label values of the first come from seed 004; the last has a device plugin's counter."""
 
+_STEP = 20.0
+"""How far the clock goes at once, much less than the 50 seconds after which a node counts as lost."""
 _FOLDER = Path(__file__).parent / "manifests"
 _PLURALS = {"DeviceClass": "deviceclasses"}
 _VERSIONS = {
+    "DaemonSet": "apps/v1",
     "Deployment": "apps/v1",
     "Role": "rbac.authorization.k8s.io/v1",
     "RoleBinding": "rbac.authorization.k8s.io/v1",
@@ -183,7 +190,7 @@ class World:
             driver.faults.block_unprepare.clear()
         namespaces = [name for _, kind, _, name in self._made if kind == "Namespace"]
         for version, kind, namespace, name in self._made:
-            if kind == "Deployment":
+            if version == "apps/v1":
                 self.client.delete(
                     version, plural(kind), name, namespace, {"propagationPolicy": "Foreground"}
                 )
@@ -318,6 +325,23 @@ class World:
         eventually(made.notified, f"driver {name} is registered on {node}")
         return made
 
+    def skip(self, seconds: float) -> None:
+        """Let the clock go ahead at least so far, in steps that leave the kubelets the time to renew their leases."""
+        left = seconds
+        while left > 0:
+            self.cluster.clock.advance(min(left, _STEP))
+            left -= _STEP
+            eventually(self._renewed, "the nodes renew their leases")
+
+    def _renewed(self) -> bool:
+        leases = self.client.list("coordination.k8s.io/v1", "leases", "kube-node-lease")
+        times = [datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp() for lease in leases]
+        if min(times) > self.cluster.clock.now() - _STEP / 2:
+            return True
+        # A kubelet that was about to renew its lease before the step does so again after ten seconds.
+        self.cluster.clock.advance(1)
+        return False
+
     # Waiting
 
     def phase(self, pod: str, phase: str = "Running", namespace: str = "") -> Object:
@@ -421,6 +445,28 @@ class World:
         """STATE of a claim, the cell of the table that kubectl prints."""
         path = resource_path(DRA, "resourceclaims", namespace or self.namespace, claim)
         return str(table(self.client, path)[1][0][1])
+
+
+@contextlib.contextmanager
+def nvidia_driver(cluster: EmbeddedCluster) -> Iterator[DriverProcess]:
+    """The driver of seed 004 on the node of seed 004, from when its device is published."""
+    node = next(node for node in cluster.nodes if node.name == GPU_NODE)
+    subject = descriptors.load(Path(__file__).parent / "nvidia.yaml", catalogue.capabilities())
+    process = node.run_driver(subject)
+    client = cluster.client()
+    selector = {"fieldSelector": f"spec.driver={NVIDIA}"}
+    try:
+        eventually(
+            lambda: client.list(DRA, "resourceslices", **selector),
+            f"{NVIDIA} publishes its device",
+            lambda: process.tail(5),
+        )
+        yield process
+    finally:
+        process.stop()
+        process.close()
+        # Its slices go with it; a kubelet would wait for half a minute.
+        client.request("DELETE", resource_path(DRA, "resourceslices"), query=selector)
 
 
 def table(client: Client, path: str) -> tuple[list[str], list[list[Any]]]:

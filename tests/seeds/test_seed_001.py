@@ -88,7 +88,7 @@ def test_claims_of_templates_share_a_device_that_allows_it(world: World) -> None
     assert "3 cannot allocate all claims" in world.unschedulable("pod2")["message"]
 
 
-@pytest.mark.seed("S001-04")
+@pytest.mark.seed("S001-04", "S004-13")
 def test_claims_are_not_provisioned_and_not_bound_without_a_pod(gpus: World) -> None:
     """The likeness to storage is an analogy: no provisioner, no binding object, one slice with many devices."""
     names = {entry["name"] for entry in gpus.client.request("GET", f"/apis/{DRA}")["resources"]}
