@@ -296,3 +296,11 @@ def test_failed_pods_are_deleted_later_and_later() -> None:
     # Half an hour later it begins anew.
     backoff.next("k", 102.0 + 1801)
     assert backoff.remaining("k", 102.0 + 1801) == 1
+
+
+def test_delays_of_nodes_that_are_quiet_are_not_remembered() -> None:
+    backoff = plan.FailureBackoff()
+    for number in range(1000):
+        # One node every 10 s; 1800 s of quiet are the last 181 of them.
+        backoff.next(f"node-{number}", 10.0 * number)
+    assert len(backoff) == 181

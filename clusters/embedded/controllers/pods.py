@@ -28,6 +28,15 @@ def controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
     return reference is not None and reference["uid"] == owner["metadata"]["uid"]
 
 
+def cached_controller(owners: Informer, obj: Mapping[str, Any] | None, kind: str) -> Object | None:
+    """The controller of an object if it is of this kind and in the cache."""
+    reference = controller_of(obj) if obj is not None else None
+    if obj is None or reference is None or reference["kind"] != kind:
+        return None
+    found = owners.get(str(obj["metadata"]["namespace"]), str(reference["name"]))
+    return found if found is not None and found["metadata"]["uid"] == reference["uid"] else None
+
+
 def controller_ref(owner: Mapping[str, Any]) -> Object:
     """An owner reference to the controlling object."""
     return {

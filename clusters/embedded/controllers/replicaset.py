@@ -25,6 +25,7 @@ from clusters.embedded.controllers.deletion_order import pods_to_delete
 from clusters.embedded.controllers.expectations import Expectations
 from clusters.embedded.controllers.pod_control import PodControl, pod_from_template, slow_start, together
 from clusters.embedded.controllers.pods import (
+    cached_controller,
     controlled_by,
     controller_of,
     index_by_controller,
@@ -102,12 +103,8 @@ class ReplicaSetController(Controller):
 
     def _owner_key(self, pod: Object | None) -> Key | None:
         """The ReplicaSet in the cache that controls the Pod."""
-        owner = controller_of(pod) if pod is not None else None
-        if pod is None or owner is None or owner["kind"] != _KIND:
-            return None
-        key = (str(pod["metadata"]["namespace"]), str(owner["name"]))
-        found = self._sets.get(*key)
-        return key if found is not None and found["metadata"]["uid"] == owner["uid"] else None
+        found = cached_controller(self._sets, pod, _KIND)
+        return key_of(found) if found is not None else None
 
     def _matching_sets(self, pod: Object) -> list[Key]:
         if controller_of(pod) is not None:
@@ -127,6 +124,7 @@ class ReplicaSetController(Controller):
         found = self._sets.get(*key)
         if found is None:
             self._expectations.forget(key)
+            self._written.forget(key)
             return
         may_act = self._expectations.satisfied(key)
         candidates = owned_or_orphaned(self._pods, found)

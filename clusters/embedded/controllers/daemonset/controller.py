@@ -15,6 +15,7 @@ from clusters.embedded.controllers.daemonset.nodes import by_node, new_pod
 from clusters.embedded.controllers.expectations import Expectations
 from clusters.embedded.controllers.pod_control import PodControl, slow_start, together
 from clusters.embedded.controllers.pods import (
+    cached_controller,
     controller_of,
     index_by_controller,
     is_deleted,
@@ -100,11 +101,7 @@ class DaemonSetController(Controller):
 
     def _owner(self, obj: Object | None) -> Object | None:
         """The DaemonSet in the cache that controls the object."""
-        owner = controller_of(obj) if obj is not None else None
-        if obj is None or owner is None or owner["kind"] != "DaemonSet":
-            return None
-        found = self._daemon_sets.get(str(obj["metadata"]["namespace"]), str(owner["name"]))
-        return found if found is not None and found["metadata"]["uid"] == owner["uid"] else None
+        return cached_controller(self._daemon_sets, obj, "DaemonSet")
 
     def _offer(self, obj: Object) -> None:
         """An object without controller: whoever selects it may adopt it."""
@@ -125,6 +122,7 @@ class DaemonSetController(Controller):
         found = self._daemon_sets.get(*key)
         if found is None:
             self._expectations.forget(key)
+            self._written.forget(key)
             return
         if not any(found["spec"]["selector"].values()):
             text = "This daemon set is selecting all pods. A non-empty selector is required."

@@ -54,6 +54,12 @@ class FailureBackoff:
         if not delay or now - since > 2 * _LONGEST_DELAY:
             delay = _FIRST_DELAY / 2
         self._entries[key] = (min(delay * 2, _LONGEST_DELAY), now)
+        quiet = [other for other, (_, last) in self._entries.items() if now - last > 2 * _LONGEST_DELAY]
+        for other in quiet:
+            del self._entries[other]
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 @dataclass(frozen=True)

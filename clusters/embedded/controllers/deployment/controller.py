@@ -12,6 +12,7 @@ from clusters.embedded.controllers.controller import Controller, Key, changed_ke
 from clusters.embedded.controllers.deployment.model import is_rolling
 from clusters.embedded.controllers.deployment.rollout import Rollout
 from clusters.embedded.controllers.pods import (
+    cached_controller,
     controller_of,
     index_by_controller,
     is_deleted,
@@ -69,12 +70,8 @@ class DeploymentController(Controller):
 
     def _owner_key(self, found: Object | None) -> Key | None:
         """The Deployment in the cache that controls the ReplicaSet."""
-        owner = controller_of(found) if found is not None else None
-        if found is None or owner is None or owner["kind"] != "Deployment":
-            return None
-        key = (str(found["metadata"]["namespace"]), str(owner["name"]))
-        deployment = self._deployments.get(*key)
-        return key if deployment is not None and deployment["metadata"]["uid"] == owner["uid"] else None
+        deployment = cached_controller(self._deployments, found, "Deployment")
+        return key_of(deployment) if deployment is not None else None
 
     def _matching(self, found: Object) -> list[Key]:
         keys = []

@@ -16,6 +16,7 @@ from clusters.embedded.controllers.job.pods import JobPods, untracking_patch
 from clusters.embedded.controllers.job.sync import JobSync
 from clusters.embedded.controllers.pod_control import PodControl
 from clusters.embedded.controllers.pods import (
+    cached_controller,
     controller_of,
     index_by_controller,
     is_deleted,
@@ -80,11 +81,7 @@ class JobController(Controller):
 
     def _job_of(self, pod: Object | None) -> Object | None:
         """The Job in the cache that controls the Pod."""
-        owner = controller_of(pod) if pod is not None else None
-        if pod is None or owner is None or owner["kind"] != "Job":
-            return None
-        job = self._jobs.get(str(pod["metadata"]["namespace"]), str(owner["name"]))
-        return job if job is not None and job["metadata"]["uid"] == owner["uid"] else None
+        return cached_controller(self._jobs, pod, "Job")
 
     def _soon(self, job: Object) -> None:
         self.queue.add_after(key_of(job), self._batch_period)

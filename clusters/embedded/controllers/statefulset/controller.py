@@ -10,6 +10,7 @@ from clusters.embedded.components.informer import Informer
 from clusters.embedded.controllers.claiming import claim
 from clusters.embedded.controllers.controller import Controller, Key, Written, changed_key, key_of
 from clusters.embedded.controllers.pods import (
+    cached_controller,
     controller_of,
     index_by_controller,
     is_ready,
@@ -71,11 +72,7 @@ class StatefulSetController(Controller):
 
     def _owner(self, pod: Object | None) -> Object | None:
         """The StatefulSet in the cache that controls the Pod."""
-        owner = controller_of(pod) if pod is not None else None
-        if pod is None or owner is None or owner["kind"] != "StatefulSet":
-            return None
-        found = self._sets.get(str(pod["metadata"]["namespace"]), str(owner["name"]))
-        return found if found is not None and found["metadata"]["uid"] == owner["uid"] else None
+        return cached_controller(self._sets, pod, "StatefulSet")
 
     async def sync(self, key: Key) -> None:
         """Look after history, Pods and status."""
