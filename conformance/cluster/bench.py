@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clusters import device_classes
-from clusters.client import Client, ClientError, resource_path
+from clusters.client import ClientError, resource_path
 from clusters.descriptor import Descriptor
 from clusters.interface import Cluster, WholeNode
 from clusters.observation import Observation, ObservationError
@@ -18,7 +16,8 @@ from clusters.process import DriverProcess, StartError
 from conformance.cluster import manifests
 from conformance.cluster.evidence import collect
 from conformance.cluster.kit_driver import Faults, KitDriver
-from conformance.cluster.manifests import RESOURCE_API, Object
+from conformance.cluster.manifests import Object
+from conformance.cluster.objects import KINDS, Objects
 from conformance.model import Evidence, Failed, InputError, check
 from conformance.waiting import poll
 
@@ -28,25 +27,10 @@ END_SECONDS = 30.0
 """How long claims and Pods may take to go."""
 STAYS_SECONDS = 2.0
 """How long a state that must not change is looked at."""
-_KINDS = {
-    "Pod": ("v1", "pods"),
-    "ResourceClaim": (RESOURCE_API, "resourceclaims"),
-    "ResourceClaimTemplate": (RESOURCE_API, "resourceclaimtemplates"),
-    "DeviceClass": (RESOURCE_API, "deviceclasses"),
-    "ResourceSlice": (RESOURCE_API, "resourceslices"),
-    "DaemonSet": ("apps/v1", "daemonsets"),
-    "Deployment": ("apps/v1", "deployments"),
-    "Job": ("batch/v1", "jobs"),
-    "Namespace": ("v1", "namespaces"),
-}
-_CLUSTER_SCOPED = ("DeviceClass", "ResourceSlice", "Namespace")
 _WORKLOADS = ("DaemonSet", "Deployment", "Job")
-_SERIAL = itertools.count(1)
-_RUN = secrets.token_hex(2)
-"""Sets names apart from those of other runs, which may have been on the same cluster or be there now."""
 
 
-class ClusterBench:
+class ClusterBench(Objects):
     """What a test on a whole cluster works with; everything made through it goes at its end."""
 
     def __init__(
@@ -58,19 +42,14 @@ class ClusterBench:
         factor: float,
     ) -> None:
         """`device_class` starts the driver under test; waiting times are multiplied by `factor`."""
+        super().__init__(cluster.client("admin"))
         self.cluster = cluster
         self.descriptor = descriptor
         self._device_class = device_class
         self.nodes = tuple(nodes)
-        self.client: Client = cluster.client("admin")
-        self.namespace = f"t{next(_SERIAL)}-{_RUN}"
-        self.driver_name = f"{self.namespace}.kit.drakit.dev"
-        """A driver name of this test alone, so that no other test can take its devices."""
         self._factor = factor
-        self._made: list[tuple[str, str, str]] = []
         self._drivers: list[KitDriver] = []
         self._processes: list[tuple[WholeNode, DriverProcess]] = []
-        self._began = time.monotonic()
 
     # Life cycle
 
@@ -99,7 +78,7 @@ class ClusterBench:
                 # In the foreground, so that nothing is made anew by a controller in between.
                 body = {"propagationPolicy": "Foreground"}
                 with contextlib.suppress(ClientError):
-                    self.client.delete(*_KINDS[kind], name, namespace, body)
+                    self.client.delete(*KINDS[kind], name, namespace, body)
         with contextlib.suppress(Failed, ClientError):
             self.wait_until(self._pods_gone, "every Pod of the test is gone", 10.0)
         with contextlib.suppress(ClientError):
@@ -107,7 +86,7 @@ class ClusterBench:
         for kind, namespace, name in reversed(self._made):
             if not namespace:
                 with contextlib.suppress(ClientError):
-                    self.client.delete(*_KINDS[kind], name)
+                    self.client.delete(*KINDS[kind], name)
         for driver in self._drivers:
             driver.stop()
         for node, process in self._processes:
@@ -116,7 +95,7 @@ class ClusterBench:
             # Nobody else shall be given devices of a node without a driver.
             selector = f"spec.driver={self.descriptor.name},spec.nodeName={node.name}"
             with contextlib.suppress(ClientError):
-                path = resource_path(*_KINDS["ResourceSlice"])
+                path = resource_path(*KINDS["ResourceSlice"])
                 self.client.request("DELETE", path, query={"fieldSelector": selector})
 
     def _pods_gone(self) -> bool:
@@ -131,48 +110,6 @@ class ClusterBench:
     def evidence(self) -> tuple[Evidence, ...]:
         """Objects, events and calls since the test began."""
         return collect(self.client, self.namespace, self.driver_name, self._drivers)
-
-    # Objects
-
-    def create(self, obj: Mapping[str, Any]) -> Object:
-        """Create an object; namespaced kinds in the namespace of the test."""
-        kind = str(obj["kind"])
-        namespace = None if kind in _CLUSTER_SCOPED else self.namespace
-        stored = self.client.create(*_KINDS[kind], obj, namespace)
-        self._made.append((kind, namespace or "", stored["metadata"]["name"]))
-        return stored
-
-    def get(self, kind: str, name: str) -> Object:
-        """One object as it is now. Raises ClientError."""
-        return self.client.get(*_KINDS[kind], name, self._namespace(kind))
-
-    def find(self, kind: str, name: str) -> Object | None:
-        """One object, or None."""
-        return self.client.find(*_KINDS[kind], name, self._namespace(kind))
-
-    def all_of(self, kind: str) -> list[Object]:
-        """All objects of a kind, in the namespace of the test if it has namespaces."""
-        return self.client.list(*_KINDS[kind], self._namespace(kind))
-
-    def update(self, obj: Mapping[str, Any], subresource: str | None = None) -> Object:
-        """PUT an object or its subresource."""
-        return self.client.update(*_KINDS[str(obj["kind"])], obj, subresource)
-
-    def patch(self, kind: str, name: str, body: Any, subresource: str | None = None) -> Object:
-        """Merge-patch an object."""
-        return self.client.patch(*_KINDS[kind], name, body, self._namespace(kind), subresource)
-
-    def delete(self, kind: str, name: str, *, force: bool = False) -> None:
-        """Delete an object; `force` is a grace period of zero."""
-        body = {"gracePeriodSeconds": 0} if force else None
-        self.client.delete(*_KINDS[kind], name, self._namespace(kind), body)
-
-    def _namespace(self, kind: str) -> str | None:
-        return None if kind in _CLUSTER_SCOPED else self.namespace
-
-    def name(self, word: str) -> str:
-        """A name for a cluster-scoped object of this test."""
-        return f"{self.namespace}-{word}"
 
     # The driver under test
 
@@ -197,7 +134,7 @@ class ClusterBench:
     def published(self, node: WholeNode) -> list[Object]:
         """The devices that it publishes for a node."""
         selector = f"spec.driver={self.descriptor.name},spec.nodeName={node.name}"
-        slices = self.client.list(*_KINDS["ResourceSlice"], fieldSelector=selector)
+        slices = self.client.list(*KINDS["ResourceSlice"], fieldSelector=selector)
         return [device for item in slices for device in item["spec"].get("devices") or []]
 
     def driver_class(self) -> str:
@@ -271,18 +208,6 @@ class ClusterBench:
         driver = self.kit_driver()
         self.publish(*(devices or ("dev-0", "dev-1")))
         return driver, self.make_class()
-
-    def make_claim(self, name: str, *requests: Mapping[str, Any], **parts: Any) -> Object:
-        """A claim; `parts` are configs and constraints."""
-        return self.create(manifests.claim(name, manifests.claim_spec(requests, **parts)))
-
-    def make_template(self, name: str, *requests: Mapping[str, Any], **parts: Any) -> Object:
-        """A claim template."""
-        return self.create(manifests.template(name, manifests.claim_spec(requests, **parts)))
-
-    def make_pod(self, name: str, **parts: Any) -> Object:
-        """A Pod; `parts` are those of `manifests.pod`."""
-        return self.create(manifests.pod(name, **parts))
 
     # Waiting
 
@@ -371,14 +296,6 @@ class ClusterBench:
         )
         return found
 
-    def events(self, name: str = "") -> list[Object]:
-        """The core/v1 events of the namespace of the test, about `name` or anything."""
-        return [
-            event
-            for event in self.client.list("v1", "events", self.namespace)
-            if not name or event["involvedObject"].get("name") == name
-        ]
-
     def stays(self, probe: Callable[[], bool], expected: str, seconds: float = STAYS_SECONDS) -> None:
         """Look at something that must hold all the time. Raises Failed as soon as it does not."""
         # Impatience must not let a late change pass.
@@ -388,17 +305,6 @@ class ClusterBench:
             time.sleep(0.05)
 
     # What was seen
-
-    def allocation(self, claim: str) -> Object | None:
-        """The allocation of a claim."""
-        found = self.find("ResourceClaim", claim) or {}
-        result: Object | None = (found.get("status") or {}).get("allocation")
-        return result
-
-    def devices_of(self, claim: str) -> list[str]:
-        """The allocated devices of a claim as pool/device, in the order of the results."""
-        results = ((self.allocation(claim) or {}).get("devices") or {}).get("results") or []
-        return [f"{result['pool']}/{result['device']}" for result in results]
 
     def generated_claim(self, pod: str, claim: str, timeout: float = START_SECONDS) -> str:
         """Wait until a Pod's claim from a template exists; its name."""

@@ -92,7 +92,7 @@ def test_a_claim_without_status_has_no_allocation_and_no_devices(state: Mapping[
 
 
 def test_names_of_a_run_are_those_of_no_other_run() -> None:
-    code = "import conformance.cluster.bench as bench; print(bench._RUN)"
+    code = "import conformance.cluster.objects as objects; print(objects._RUN)"
     runs = {
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)
     }
