@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kubelet_harness import POLITE, Bench, bench, container, run
@@ -294,5 +296,22 @@ def test_a_variable_cannot_lead_a_mount_out_of_its_volume() -> None:
 
                 await made.until(refused, "the container waits for a configuration that can be used")
             assert not list(made.root.parent.glob("escaped")) + list(made.root.rglob("escaped"))
+
+    run(scenario())
+
+
+def test_files_of_volumes_wait_for_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await config_map(made, "cm", a="A")
+            await made.create("before")
+            await made.ready("before")
+            synced: list[int] = []
+            monkeypatch.setattr(os, "fsync", synced.append)
+            await made.create("p", volumes=[{"name": "v", "configMap": {"name": "cm"}}])
+            await made.ready("p")
+            assert synced == []
+            written = list((made.root / "pods").rglob("kubernetes.io~configmap/v/a"))
+            assert [path.read_text() for path in written] == ["A"]
 
     run(scenario())

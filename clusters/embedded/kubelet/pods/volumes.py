@@ -311,7 +311,8 @@ def _write(folder: Path, files: Mapping[str, File]) -> None:
         if path.is_file() and path.read_bytes() == file.data:
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, file.data, mode=file.mode)
+        # After a crash of the machine the Pod is gone, and waiting for a disk would hold up every component.
+        write_atomic(path, file.data, mode=file.mode, durable=False)
     wanted = {folder / name for name in files}
     for path in folder.rglob("*"):
         if path.is_file() and path not in wanted:
