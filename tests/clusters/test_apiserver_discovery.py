@@ -145,7 +145,7 @@ def test_openapi_documents(http: Http) -> None:
     moved = http.get("/openapi/v3/apis/resource.k8s.io/v1?hash=old")
     assert (moved.code, moved.headers["Location"]) == (301, url)
     assert http.get("/openapi/v3/apis/nope/v1").code == 404
-    assert http.get("/openapi/v2").code == 404
+    assert http.get("/openapi/v1").code == 404
 
 
 def test_discovery_needs_authentication_only(http: Http) -> None:

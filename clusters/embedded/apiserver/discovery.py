@@ -195,7 +195,7 @@ class Discovery:
 
     def paths(self) -> list[str]:
         """The answer to `GET /`."""
-        found = ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v3", "/version"]
+        found = ["/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v2", "/openapi/v3", "/version"]
         for group, versions in self._resources.groups().items():
             if group:
                 found.append(f"/apis/{group}")

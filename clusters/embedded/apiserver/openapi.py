@@ -1,4 +1,4 @@
-"""OpenAPI v3 documents: as much as kubectl needs to trust the server's own validation, and for explain (section 4)."""
+"""OpenAPI documents: as much as kubectl needs to trust the server's own validation, and for explain (section 4)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any, Final
 
+from clusters.embedded.apiserver import openapi_v2
 from clusters.embedded.apiserver.explain import texts
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
@@ -72,6 +73,22 @@ class OpenApi:
             group, version = ("", parts[1]) if parts[0] == "api" else (parts[1], parts[2])
             body = json.dumps(self._build(group, version), separators=(",", ":")).encode() + b"\n"
             found = self._documents[name] = body, hashlib.sha256(body).hexdigest().upper()
+        return found
+
+    def version_2(self, *, protobuf: bool) -> tuple[bytes, str]:
+        """Body and hash of the v2 document, in JSON or protobuf."""
+        name = "v2 protobuf" if protobuf else "v2 JSON"
+        found = self._documents.get(name)
+        if found is None:
+            versions = [
+                (group, version) for group, each in self._resources.groups().items() for version in each
+            ]
+            document = openapi_v2.document(self._build(*version) for version in versions)
+            text = json.dumps(document, separators=(",", ":")).encode() + b"\n"
+            digest = hashlib.sha256(text).hexdigest().upper()
+            self._documents["v2 JSON"] = text, digest
+            self._documents["v2 protobuf"] = openapi_v2.encode(document), digest
+            found = self._documents[name]
         return found
 
     def _build(self, group: str, version: str) -> dict[str, Any]:

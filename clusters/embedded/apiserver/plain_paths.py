@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from clusters.embedded.apiserver import negotiation
+from clusters.embedded.apiserver import negotiation, openapi_v2
 from clusters.embedded.apiserver.call import Call
 from clusters.embedded.apiserver.codec import dump_json
 from clusters.embedded.apiserver.discovery import AGGREGATED_TYPE, VERSION, Discovery, wants_aggregated
@@ -17,6 +17,7 @@ from clusters.embedded.apiserver.openapi import OpenApi
 
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _OPENAPI: Final = "/openapi/v3"
+_OPENAPI_2: Final = "/openapi/v2"
 _YEAR: Final = 365 * 86400
 
 
@@ -55,6 +56,8 @@ class PlainPaths:
             return _json({"paths": self._discovery.paths()}, pretty=pretty)
         if path == _OPENAPI or path.startswith(_OPENAPI + "/"):
             return self._open_api(call, path, pretty=pretty)
+        if path == _OPENAPI_2:
+            return self._open_api_2(call)
         return self._discover(call, path.strip("/").split("/"), pretty=pretty)
 
     @staticmethod
@@ -108,3 +111,13 @@ class PlainPaths:
                 "Expires": formatdate(time.time() + _YEAR, usegmt=True),
             }
         return web.Response(body=body, content_type=negotiation.JSON, headers=headers)
+
+    def _open_api_2(self, call: Call) -> web.Response:
+        wanted = negotiation.clauses(call.accept or negotiation.JSON)
+        protobuf = bool(wanted) and wanted[0].media_type in openapi_v2.ACCEPTED
+        body, digest = self._openapi.version_2(protobuf=protobuf)
+        headers = {"ETag": f'"{digest}"', "Vary": "Accept"}
+        if call.headers.get("If-None-Match") == headers["ETag"]:
+            return web.Response(status=304, headers=headers)
+        content_type = openapi_v2.ACCEPTED[0] if protobuf else negotiation.JSON
+        return web.Response(body=body, headers={**headers, "Content-Type": content_type})
