@@ -300,14 +300,13 @@ def test_a_variable_cannot_lead_a_mount_out_of_its_volume() -> None:
     run(scenario())
 
 
-def test_files_of_volumes_wait_for_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_of_a_kubelet_waits_for_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+
     async def scenario() -> None:
         async with bench() as made:
             await config_map(made, "cm", a="A")
-            await made.create("before")
-            await made.ready("before")
-            synced: list[int] = []
-            monkeypatch.setattr(os, "fsync", synced.append)
             await made.create("p", volumes=[{"name": "v", "configMap": {"name": "cm"}}])
             await made.ready("p")
             assert synced == []

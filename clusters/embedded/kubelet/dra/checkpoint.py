@@ -76,9 +76,10 @@ class CheckpointFile:
             ) from error
 
     def store(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the content, durably. Raises CheckpointError.
+        """Replace the content as a whole. Raises CheckpointError.
 
         It is not moved to a thread: a write that goes on after the kubelet was killed could undo one of its next life.
+        Nor does it wait for a disk, as a real kubelet does: what survives the kubelet here is gone with the machine.
         """
         content = encode(list(states))
         if content == self._written:
@@ -89,5 +90,5 @@ class CheckpointFile:
             raise CheckpointError(f"could not save checkpoint {self._path.name}: {error}") from error
 
     def _write(self, content: bytes) -> None:
-        write_atomic(self._path, content, mode=_MODE)
+        write_atomic(self._path, content, mode=_MODE, durable=False)
         self._written = content
