@@ -97,6 +97,8 @@ class EmbeddedNode:
                 "serviceAccountName": account,
                 "nodeName": self.name,
                 "containers": [{"name": "driver", "image": "driver"}],
+                # As drivers are deployed: a taint that keeps Pods away does not take the devices away from the others.
+                "tolerations": [{"operator": "Exists"}],
             },
         }
         created = self._client.create("v1", "pods", pod, namespace)

@@ -8,8 +8,9 @@ import re
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ class Kubectl:
 
     def __init__(self, binary: Path, config: Path, home: Path) -> None:
         self._binary = binary
+        self.version = binary.parent.name.rsplit(".", 1)[0]
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
@@ -148,3 +150,74 @@ class Lines:
         assert found, f"kubectl printed nothing for {seconds:.0f} s"
         assert found[0], "kubectl ended"
         return found[0].rstrip()
+
+
+class Space:
+    """kubectl in one namespace of a whole cluster."""
+
+    def __init__(self, kubectl: Kubectl, namespace: str) -> None:
+        self.kubectl, self.namespace = kubectl, namespace
+
+    @property
+    def version(self) -> str:
+        """The minor version of kubectl, such as v1.37."""
+        return self.kubectl.version
+
+    def __call__(self, *arguments: str, text: str | None = None, **environment: str) -> Output:
+        """A command in the namespace that must succeed."""
+        return self.kubectl("-n", self.namespace, *arguments, text=text, **environment)
+
+    def run(self, *arguments: str, text: str | None = None) -> Output:
+        """A command in the namespace."""
+        return self.kubectl.run("-n", self.namespace, *arguments, text=text)
+
+    def table(self, *arguments: str) -> list[list[str]]:
+        """The cells of a printed table, masked."""
+        return cells(self(*arguments).out)
+
+    def apply(self, *documents: dict[str, Any]) -> Output:
+        """`kubectl apply` of objects."""
+        return self.kubectl.apply(*documents, flags=("-n", self.namespace))
+
+    def running(self, *arguments: str) -> AbstractContextManager[Lines]:
+        """A command that goes on."""
+        return self.kubectl.running("-n", self.namespace, *arguments)
+
+    def until(self, wanted: Any, *arguments: str, seconds: float = 30.0) -> None:
+        """Print a table again and again until its masked cells are as wanted."""
+        deadline = time.monotonic() + seconds
+        while (found := self.table(*arguments)) != wanted:
+            assert time.monotonic() < deadline, f"not within {seconds:g} s: {wanted}; last: {found}"
+            time.sleep(0.1)
+
+
+_AGE = r"(?:\d+[dhms]){1,2}"
+_MASKS = [
+    (rf"^{_AGE}$", "AGE"),
+    (rf"\({_AGE} ago\)", "(AGE ago)"),
+    (rf"^{_AGE} \((x\d+) over {_AGE}\)$", r"AGE (\1)"),
+    # The hash of a template: a decimal number in ten letters and digits.
+    (r"(?<=[-=])[bcdf4-9]{8,10}\b", "HASH"),
+    (r"\b10\.244\.\d+\.\d+\b", "IP"),
+    (r"\b10\.(?:9[6-9]|1[01]\d)\.\d+\.\d+\b", "CLUSTER-IP"),
+    (r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", "UID"),
+    (r"\b[0-9a-f]{64}\b", "ID"),
+    (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} \+0000", "TIME"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
+    (r"\bin \d+ms \(\d+ms including waiting\)", "in MS (MS including waiting)"),
+    # Generated names end in five characters without vowels.
+    (r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-XXXXX"),
+]
+
+
+def masked(text: str) -> str:
+    """The text with what differs from run to run replaced."""
+    for pattern, word in _MASKS:
+        text = re.sub(pattern, word, text)
+    return text
+
+
+def cells(text: str) -> list[list[str]]:
+    """The masked cells of each line; columns are apart by two blanks or more, and lines without any are left out."""
+    lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.strip()]
+    return [[masked(cell) for cell in line] for line in lines]
