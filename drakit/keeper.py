@@ -9,35 +9,20 @@ answers any more.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import logging
 import os
 import signal
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from drakit import quiet  # isort: skip - before anything that loads gRPC
-from clusters import descriptor as descriptors
-from clusters import device_classes, gates
-from clusters.client import ClientError
-from clusters.descriptor import Descriptor
-from clusters.document import DocumentError
-from clusters.embedded.cluster import EmbeddedCluster, check_room
-from clusters.embedded.scheduler.config import load_config
-from clusters.interface import ClusterError, ClusterSpec, NodeSpec
-from clusters.process import StartError
-from conformance import catalogue
-from drakit import example
-from drakit.drivers import Drivers
-from drakit.output import counted
-from drakit.state import Folder, Record, StateError
+from drakit.state import Folder, StateError
 
 _LOG: Final = logging.getLogger("drakit.keeper")
 _POLL: Final = 0.5
@@ -89,14 +74,15 @@ def main() -> int:
             traces = stack.enter_context(folder.held())
             _log_to(folder.log)
             with stopping.interruptible():
-                drivers = _start(folder, order, traces, stack)
+                # The parts of a cluster take their time to load; the name is taken before.
+                assembly = importlib.import_module("drakit.assembly")
+                drivers = assembly.start(folder, order, traces, stack, _tell)
+                _detach()
         except _Ended:
             return _failed(f'cluster "{order["name"]}" was told to end before it was ready')
         except OSError as error:
             return _failed(f"{error.filename or 'cannot go on'}: {error.strerror}")
-        except StartError as error:
-            return _failed(f"{order['driver']}: {error}")
-        except (ClusterError, DocumentError, StateError, ClientError) as error:
+        except StateError as error:
             return _failed(str(error))
         except Exception:  # noqa: BLE001 - whatever else happens is a fault of the kit, and told as one
             _answer({"broke": traceback.format_exc()})
@@ -106,71 +92,6 @@ def main() -> int:
                 drivers.revive()
         _LOG.info("asked to end")
     return 0
-
-
-def _start(
-    folder: Folder,
-    order: dict[str, Any],
-    traces: Callable[[str, Path], None],
-    stack: contextlib.ExitStack,
-) -> Drivers | None:
-    """Start everything, and say so. What is to be ended goes onto the stack."""
-    begin = time.monotonic()
-
-    def note(text: str) -> None:
-        _answer({"note": f"{text} ({time.monotonic() - begin:.1f} s)"}, heard=True)
-
-    subject = _subject(order)
-    cluster = stack.enter_context(EmbeddedCluster(_spec(order), port=order["port"]))
-    traces(cluster.owner, cluster.root)
-    note(f"API server at {cluster.url}")
-    cluster.write_kubeconfig(folder.kubeconfig)
-    # A kubelet that starts removes the slices of its node: drivers come afterwards.
-    cluster.wait_ready()
-    note(f"{counted(len(cluster.nodes), 'node')} Ready")
-    drivers = Drivers(cluster, subject) if subject is not None and cluster.nodes else None
-    if drivers is not None:
-        drivers.start()
-        classes = device_classes.ensure(cluster.client(), drivers.subject)
-        folder.example.write_text(example.manifest(classes[0]), encoding="utf-8")
-        note(f"{counted(drivers.wait_published(), 'device')} of {drivers.subject.name}")
-    record = Record(
-        name=folder.name,
-        version=cluster.spec.version,
-        server=cluster.url,
-        kubeconfig=str(folder.kubeconfig),
-        example=str(folder.example) if drivers is not None else "",
-        nodes=[node.name for node in cluster.nodes],
-        driver=drivers.subject.name if drivers is not None else "",
-        created=time.time(),
-        gates=order["gates"],
-    )
-    folder.write_record(record)
-    _answer({"ready": asdict(record)}, heard=True)
-    _detach()
-    return drivers
-
-
-def _subject(order: dict[str, Any]) -> Descriptor | None:
-    if not order["driver"]:
-        return None
-    subject = descriptors.load(Path(order["driver"]), catalogue.capabilities())
-    check_room(subject.name)
-    return subject
-
-
-def _spec(order: dict[str, Any]) -> ClusterSpec:
-    """The cluster that is ordered. Raises ClusterError for a configuration that is wrong."""
-    try:
-        load_config(order["scheduler_config"], gates.effective(order["gates"]))
-    except ValueError as error:
-        raise ClusterError(f"--scheduler-config {order['scheduler_config_file']}: {error}") from None
-    return ClusterSpec(
-        nodes=tuple(NodeSpec(machine=order["machine"]) for _ in range(order["nodes"])),
-        gates=tuple(order["gates"].items()),
-        runtime_config=tuple(order["runtime_config"].items()),
-        scheduler_config=order["scheduler_config"],
-    )
 
 
 def _restore_path(value: str | None) -> None:
@@ -186,14 +107,19 @@ def _failed(text: str) -> int:
     return _COULD_NOT
 
 
-def _answer(message: dict[str, Any], *, heard: bool = False) -> None:
-    """Send a message to `drakit up`; with `heard`, raise _Ended when nobody reads it."""
+def _tell(message: dict[str, Any]) -> None:
+    """Send a message to `drakit up`; raises _Ended when nobody reads it."""
     try:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
     except (OSError, ValueError):
-        if heard:
-            raise _Ended from None
+        raise _Ended from None
+
+
+def _answer(message: dict[str, Any]) -> None:
+    """Send the last message, which nobody has to read."""
+    with contextlib.suppress(_Ended):
+        _tell(message)
 
 
 def _log_to(path: Path) -> None:
@@ -216,5 +142,3 @@ if __name__ == "__main__":
         sys.stdout.flush()
     # Threads of a broken cluster must not keep the process.
     os._exit(code)
-
-__all__ = ["main", "quiet"]

@@ -122,11 +122,11 @@ class Folder:
         while True:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Somebody may remove the folder between any two of these steps.
-            with contextlib.suppress(FileNotFoundError):
-                file = self._lock.open("a+", encoding="ascii")
+            with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as stack:
+                file = stack.enter_context(self._lock.open("a+", encoding="ascii"))
                 if _try_lock(file, fcntl.LOCK_EX) and _is(file, self._lock):
+                    stack.pop_all()
                     return file
-                file.close()
             # Whoever only looks whether it is locked has it for a moment.
             keeper = self._keeper()
             if (keeper is not None and keeper.alive) or time.monotonic() > deadline:

@@ -191,6 +191,19 @@ def test_a_kill_of_up_while_it_starts_leaves_nothing(up: Up) -> None:
     up.check_clean()
 
 
+def test_a_keeper_that_is_killed_while_it_starts_is_told(up: Up) -> None:
+    starting = up.start("up", "--nodes", "1", "--driver", up.cli.driver("idle"))
+    until(lambda: any("tiny_driver" in line for line in up.cli.processes().values()), "the driver runs")
+    os.kill(up.keeper("drakit"), signal.SIGKILL)
+    done = up.cli.finish(starting, 15.0)
+    assert done.code == 3
+    assert done.lines()[-2:] == [
+        "drakit: the kit itself broke; please report it with these lines:",
+        "drakit: the process of the cluster ended with signal SIGKILL",
+    ]
+    up.check_clean()
+
+
 def test_a_driver_that_ends_is_started_again(up: Up) -> None:
     up.record("--nodes", "1", "--gpus", "1")
 
