@@ -114,19 +114,24 @@ class Folder:
                 _write(file, keeper)
                 yield lambda owner, root: _write(file, _Keeper(keeper.pid, keeper.started, owner, str(root)))
             finally:
-                shutil.rmtree(self.path, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    self._remove()
 
     def _take(self) -> IO[str]:
         """The lock file, locked. Raises StateError when a living keeper has it."""
         deadline = time.monotonic() + _LOCK_SECONDS
         while True:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Somebody may remove the folder between any two of these steps.
-            with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as stack:
-                file = stack.enter_context(self._lock.open("a+", encoding="ascii"))
-                if _try_lock(file, fcntl.LOCK_EX) and _is(file, self._lock):
-                    stack.pop_all()
-                    return file
+            try:
+                with contextlib.ExitStack() as stack:
+                    self._make()
+                    file = stack.enter_context(self._lock.open("a+", encoding="ascii"))
+                    if _try_lock(file, fcntl.LOCK_EX) and _is(file, self._lock):
+                        stack.pop_all()
+                        return file
+            except FileNotFoundError:
+                if time.monotonic() > deadline:
+                    raise
             # Whoever only looks whether it is locked has it for a moment.
             keeper = self._keeper()
             if (keeper is not None and keeper.alive) or time.monotonic() > deadline:
@@ -135,6 +140,15 @@ class Folder:
                     "ends it, --name gives the new one another name"
                 )
             time.sleep(_POLL)
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError:
+            # It was there, and was gone before it could be looked at; anything but a folder stays.
+            if os.path.lexists(self.path) and not self.path.is_dir():
+                raise
+            raise FileNotFoundError from None
 
     def _sweep(self) -> None:
         """Take away what an earlier keeper has left that was killed, in case that its guardian was, too."""
@@ -152,7 +166,19 @@ class Folder:
             return
         with contextlib.suppress(StateError), self._take():
             self._sweep()
-            shutil.rmtree(self.path)
+            self._remove()
+
+    def _remove(self) -> None:
+        """Remove the folder, the lock last: whoever has the next one has a folder without old files."""
+        for path in self.path.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path != self._lock:
+                path.unlink()
+        self._lock.unlink()
+        # It is not empty when the next one has made its lock meanwhile.
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
     def running(self) -> bool:
         """Whether a keeper lives. Raises OSError when the folder cannot be read."""
