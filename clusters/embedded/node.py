@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ class EmbeddedNode:
         self._lock = threading.Lock()
         self._driver: DriverProcess | None = None
         self._commands = Commands(guardian, f"{root.name}:commands")
+        self._at_close = contextlib.ExitStack()
+        """What kinds of nodes have started beside the proxies."""
         self._closed = False
         self._prepared = False
         self._token = ""
@@ -185,13 +187,19 @@ class EmbeddedNode:
         with contextlib.ExitStack() as stack:
             stack.callback(shutil.rmtree, self.paths.root, ignore_errors=True)
             stack.callback(self.plugin_proxy.stop)
-            stack.callback(self._stop_kubelet)
+            stack.callback(self._at_close.close)
             stack.callback(self._commands.close)
             if self._driver is not None:
                 stack.callback(self._driver.close)
 
-    def _stop_kubelet(self) -> None:
-        """Stop whatever is the kubelet of this node."""
+    @contextlib.contextmanager
+    def _starting(self) -> Iterator[None]:
+        """What is in this context is part of the start: a failure leaves nothing of the node."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
 
 class EmbeddedBareNode(EmbeddedNode):
@@ -202,9 +210,8 @@ class EmbeddedBareNode(EmbeddedNode):
         super().__init__(name, spec, root, client=client, **parts)
         labels = {"kubernetes.io/hostname": name, **dict(spec.labels)}
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-        client.create("v1", "nodes", node)
-        self.kubelet = PluginManager(name, self.paths.kubelet_registry)
-        self.kubelet.start()
-
-    def _stop_kubelet(self) -> None:
-        self.kubelet.stop()
+        with self._starting():
+            client.create("v1", "nodes", node)
+            self.kubelet = PluginManager(name, self.paths.kubelet_registry)
+            self._at_close.callback(self.kubelet.stop)
+            self.kubelet.start()

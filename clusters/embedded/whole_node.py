@@ -36,9 +36,8 @@ class EmbeddedWholeNode(EmbeddedNode):
         **parts: Any,
     ) -> None:
         """`number` counts nodes, `kubelet` holds fields of a KubeletConfiguration, the rest is EmbeddedNode's."""
-        super().__init__(name, spec, root, client=client, **parts)
         config = _config(spec, kubelet, api_token)
-        self._hosting = hosting
+        super().__init__(name, spec, root, client=client, **parts)
 
         async def make_runtime() -> Runtime:
             # One /24 of 10.244.0.0/14 for each node, as a controller manager would hand them out.
@@ -48,23 +47,22 @@ class EmbeddedWholeNode(EmbeddedNode):
         def plugins() -> PluginManager:
             return PluginManager(name, self.paths.kubelet_registry)
 
-        self._runtime = hosting.host.call(make_runtime())
-        self.kubelet = hosting.register(
-            f"kubelet-{name}",
-            lambda: Kubelet(name, self.paths, plugins, self._runtime, config),
-            node_user(name),
-            "kubelet",
-        )
-        self.kubelet.start()
+        with self._starting():
+            runtime = hosting.host.call(make_runtime())
+            self._at_close.callback(lambda: hosting.host.call(runtime.close()))
+            self.kubelet = hosting.register(
+                f"kubelet-{name}",
+                lambda: Kubelet(name, self.paths, plugins, runtime, config),
+                node_user(name),
+                "kubelet",
+            )
+            self._at_close.callback(self.kubelet.stop)
+            self.kubelet.start()
 
     def observe(self, namespace: str, pod: str, container: str) -> Observation:
         """What a container that runs `probe` sees, from its log. Raises ObservationError, ClientError."""
         log = self._client.log(namespace, pod, container)
         return parse_observation(log, f"container {container} of Pod {namespace}/{pod}")
-
-    def _stop_kubelet(self) -> None:
-        self.kubelet.stop()
-        self._hosting.host.call(self._runtime.close())
 
 
 _DURATIONS: Mapping[str, str] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from clusters.embedded.components.events import EventRecorder
 from clusters.embedded.components.informer import Informer
@@ -22,7 +22,7 @@ async def run_controller(
     *,
     workers: int = 1,
     recorder: EventRecorder | None = None,
-    further: Iterable[Awaitable[None]] = (),
+    further: Iterable[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> None:
     """Fill the caches, then handle the keys of the queue until cancelled; `further` runs beside that."""
     informers = list(informers)
@@ -34,10 +34,6 @@ async def run_controller(
         for informer in informers:
             await informer.wait_synced()
         for work in further:
-            group.create_task(_awaited(work))
+            group.create_task(work())
         log.info("caches are filled")
         await run_workers(queue, sync, workers, log=log)
-
-
-async def _awaited(work: Awaitable[None]) -> None:
-    await work

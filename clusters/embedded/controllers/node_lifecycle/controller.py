@@ -72,9 +72,9 @@ class _Life:
             workers=_NODE_WORKERS,
             recorder=self._events,
             further=(
-                run_workers(self._pod_queue, self._sync_pod, _POD_WORKERS, log=self._log),
-                self._watch_health(),
-                self._taint(),
+                lambda: run_workers(self._pod_queue, self._sync_pod, _POD_WORKERS, log=self._log),
+                self._watch_health,
+                self._taint,
             ),
         )
 
