@@ -32,6 +32,7 @@ class TlsListener:
         self._accepting: asyncio.Task[None] | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
         self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._open: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
 
     def start(self, host: str, port: int) -> int:
         """Listen on an IP address; 0 takes a free port. Returns the port. Raises OSError."""
@@ -66,7 +67,8 @@ class TlsListener:
         loop = asyncio.get_running_loop()
         # Clients that do not speak TLS, or go away, are none of our business.
         with contextlib.suppress(OSError):
-            await loop.connect_accepted_socket(self._protocol, accepted, ssl=self._context)
+            transport, _ = await loop.connect_accepted_socket(self._protocol, accepted, ssl=self._context)
+            self._open.add(transport)
 
     async def close(self) -> None:
         """Listen no more; connections stay open, those whose handshake is under way too."""
@@ -79,6 +81,9 @@ class TlsListener:
 
     async def break_connections(self) -> None:
         """End all connections that are left, in whatever state they are; after `close`."""
+        # Clients that keep their end open would hold the closing handshake of TLS.
+        for transport in list(self._open):
+            transport.abort()
         for left in list(self._accepted):
             with contextlib.suppress(OSError):
                 left.shutdown(socket.SHUT_RDWR)

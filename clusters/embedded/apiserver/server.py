@@ -152,12 +152,7 @@ class ApiServer:
         await self._listener.close()
         self.store.close_watchers()
         self._http.pre_shutdown()
-        transports = [connection.transport for connection in self._http.connections]
         await self._http.shutdown(_STOP_SECONDS)
-        for transport in transports:
-            # Clients that keep their end open would hold the closing handshake of TLS.
-            if isinstance(transport, asyncio.Transport):
-                transport.abort()
         await self._listener.break_connections()
         self._listener = self._http = None
 
