@@ -287,7 +287,6 @@ class EmbeddedCluster:
                 client.create(_RBAC, "clusterroles", role)
             except ClientError as error:
                 # Nothing has been made yet, so that the next node hears the same.
-                # Nothing has been made yet, so that the next node hears the same.
                 raise StartError(f"permissions: the API server refuses them: {error.message}") from None
             client.create(
                 "v1", "serviceaccounts", _object("v1", "ServiceAccount", account), _DRIVER_NAMESPACE
