@@ -339,3 +339,19 @@ def test_a_pre_stop_sleep_is_part_of_the_grace_period() -> None:
             await made.gone("p")
 
     run(scenario())
+
+
+def test_a_container_that_ends_at_once_is_called_a_crash_loop_after_a_second() -> None:
+    async def scenario() -> None:
+        # The next look without a reason is after at least 60 s.
+        async with bench(sync_frequency=60.0) as made:
+            await made.create("p", container("c", "exit", "2"), restartPolicy="Always")
+
+            async def waiting() -> bool:
+                statuses = (await made.pod("p") or {})["status"].get("containerStatuses") or [{}]
+                reason = statuses[0].get("state", {}).get("waiting", {}).get("reason")
+                return bool(reason == "CrashLoopBackOff" and statuses[0]["restartCount"] == 1)
+
+            await made.until(waiting, "the container waits", 8.0)
+
+    run(scenario())

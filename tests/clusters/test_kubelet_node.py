@@ -151,3 +151,18 @@ def test_a_known_node_gets_the_labels_of_this_kubelet_and_keeps_others() -> None
             assert found["metadata"]["labels"]["gpu"] == "yes"
 
     run(scenario())
+
+
+def test_a_cordon_is_told_in_an_event() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await node(made)
+            for cordoned, reason in ((True, "NodeNotSchedulable"), (False, "NodeSchedulable")):
+                patch = {"spec": {"unschedulable": cordoned}}
+                await made.client.patch("v1", "nodes", NODE, patch)
+                await asyncio.sleep(0.1)
+                # 10 s and the jitter of 4 %
+                made.clock.advance(10.5)
+                await made.event(reason, f"Node {NODE} status is now: {reason}")
+
+    run(scenario())

@@ -84,7 +84,6 @@ class Kubectl:
 
     def __init__(self, binary: Path, config: Path, home: Path) -> None:
         self._binary = binary
-        self.version = binary.parent.name.rsplit(".", 1)[0]
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
@@ -157,11 +156,6 @@ class Space:
 
     def __init__(self, kubectl: Kubectl, namespace: str) -> None:
         self.kubectl, self.namespace = kubectl, namespace
-
-    @property
-    def version(self) -> str:
-        """The minor version of kubectl, such as v1.37."""
-        return self.kubectl.version
 
     def __call__(self, *arguments: str, text: str | None = None, **environment: str) -> Output:
         """A command in the namespace that must succeed."""

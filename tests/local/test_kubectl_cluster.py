@@ -82,13 +82,10 @@ def test_describe_node(space: Space) -> None:
         ["PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"],
         ["Ready", "True", "KubeletReady", "kubelet is posting ready status"],
     ]
-    has_slices = ["Node-Local ResourceSlices:"] in rows
-    assert has_slices == (space.version == "v1.37")
-    if has_slices:
-        assert after(rows, "Node-Local ResourceSlices:", 3)[::2] == [
-            ["Driver", "Pool", "Slices", "Devices"],
-            ["gpu.drakit.dev", "node-1", "1", "4"],
-        ]
+    assert after(rows, "Node-Local ResourceSlices:", 3)[::2] == [
+        ["Driver", "Pool", "Slices", "Devices"],
+        ["gpu.drakit.dev", "node-1", "1", "4"],
+    ]
     # 350m of 8 CPUs are 4.375 %, 64Mi of 32Gi 0.2 %; kubectl cuts both
     assert [space.namespace, "busy", "350m (4%)", "2 (25%)", "64Mi (0%)", "0 (0%)", "AGE"] in rows
     assert ["cpu", "350m (4%)", "2 (25%)"] in rows
