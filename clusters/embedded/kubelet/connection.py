@@ -21,31 +21,6 @@ class RpcFailedError(Exception):
         self.code = code
 
 
-class Cancellation:
-    """Ends the calls that are made with it. Thread safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._call: Any = None
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        """End the running call, and every later one at once."""
-        with self._lock:
-            self._cancelled = True
-            call = self._call
-        if call is not None:
-            call.cancel()
-
-    def follow(self, call: Any) -> None:
-        """Be responsible for a call."""
-        with self._lock:
-            self._call = call
-            cancelled = self._cancelled
-        if cancelled:
-            call.cancel()
-
-
 class Connection:
     """A connection to a socket that is kept up; waiting times between attempts are gRPC's, as a kubelet's."""
 
@@ -66,14 +41,7 @@ class Connection:
         """Wait for a connection, at most so many seconds; return whether there is one."""
         return self._watched.wait_connected(timeout)
 
-    def call(
-        self,
-        full_method: str,
-        request: Message,
-        response: Any,
-        timeout: float,
-        cancellation: Cancellation | None = None,
-    ) -> Any:
+    def call(self, full_method: str, request: Message, response: Any, timeout: float) -> Any:
         """Make a unary call; a lost or impossible connection fails it at once.
 
         Args:
@@ -81,10 +49,9 @@ class Connection:
             request: its message.
             response: the class of the answer.
             timeout: deadline in seconds, which the server sees.
-            cancellation: what may end the call.
 
         Raises:
-            RpcFailedError: if there is no answer, also when the connection is closed or the call ended meanwhile.
+            RpcFailedError: if there is no answer, also when the connection is closed meanwhile.
         """
         cancelled = rpc_text(grpc.StatusCode.CANCELLED, "context canceled", self.path)
         with self._lock:
@@ -97,8 +64,6 @@ class Connection:
             )
             pending = method.future(request, timeout=timeout)
             self._calls.add(pending)
-        if cancellation is not None:
-            cancellation.follow(pending)
         try:
             return pending.result()
         except grpc.FutureCancelledError:

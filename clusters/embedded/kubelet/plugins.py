@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.embedded.kubelet import rules
-from clusters.embedded.kubelet.connection import Cancellation, RpcFailedError
+from clusters.embedded.kubelet.connection import RpcFailedError
 from clusters.embedded.kubelet.events import EventLog, PluginEvent
 from clusters.embedded.kubelet.handshake import Timeouts
 from clusters.embedded.kubelet.reconciler import Plugin, Reconciler, Registration
@@ -172,7 +172,6 @@ class PluginManager:
         *,
         version: str | None = None,
         timeout: float | None = None,
-        cancellation: Cancellation | None = None,
     ) -> PrepareResult:
         """Call NodePrepareResources once for all claims and check the answer.
 
@@ -181,7 +180,6 @@ class PluginManager:
             claims: in the order of the request.
             version: service to call instead of the registered one, for example "v1beta1.DRAPlugin".
             timeout: deadline in seconds instead of the kubelet's 45.
-            cancellation: what may end the call.
 
         Raises:
             PluginError: the driver is not registered, the call failed, or the answer breaks a rule. The first
@@ -189,7 +187,7 @@ class PluginManager:
         """
         started = time.monotonic()
         plugin, service, response = self._call(
-            driver, services.NODE_PREPARE_RESOURCES, claims, version, timeout, cancellation
+            driver, services.NODE_PREPARE_RESOURCES, claims, version, timeout
         )
         with self._logged_failure(plugin):
             devices = rules.check_prepare(claims, response)
@@ -202,12 +200,9 @@ class PluginManager:
         *,
         version: str | None = None,
         timeout: float | None = None,
-        cancellation: Cancellation | None = None,
     ) -> None:
         """Call NodeUnprepareResources once for all claims and check the answer; see `prepare`."""
-        plugin, _, response = self._call(
-            driver, services.NODE_UNPREPARE_RESOURCES, claims, version, timeout, cancellation
-        )
+        plugin, _, response = self._call(driver, services.NODE_UNPREPARE_RESOURCES, claims, version, timeout)
         with self._logged_failure(plugin):
             rules.check_unprepare(claims, response)
 
@@ -254,7 +249,6 @@ class PluginManager:
         claims: Sequence[ClaimReference],
         version: str | None,
         timeout: float | None,
-        cancellation: Cancellation | None,
     ) -> tuple[Plugin, str, Any]:
         plugin = self._current(driver).target(driver)
         service = version or plugin.info.service
@@ -269,7 +263,7 @@ class PluginManager:
         with self._logged_failure(plugin):
             try:
                 deadline = self.timeouts.call if timeout is None else timeout
-                response = plugin.connection.call(full, request, types.response, deadline, cancellation)
+                response = plugin.connection.call(full, request, types.response, deadline)
             except RpcFailedError as problem:
                 raise PluginError(f"{method}: {problem}", "rpc", problem.code) from problem
         return plugin, service, response

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -10,7 +9,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from clusters.client import ClientError
-from clusters.embedded.kubelet.connection import Cancellation
 from clusters.embedded.kubelet.dra.checkpoint import CheckpointError
 from clusters.embedded.kubelet.dra.claim_names import PodClaim, check_owner, is_reserved, pod_claims
 from clusters.embedded.kubelet.dra.claims import (
@@ -150,9 +148,8 @@ class ClaimManager:
     async def _call_prepare(
         self, driver: str, claims: list[ClaimReference]
     ) -> Mapping[str, tuple[PreparedDevice, ...]]:
-        with self._grpc(driver, services.NODE_PREPARE_RESOURCES), _ended_with_caller() as cancellation:
-            prepare = in_thread(self._plugins.prepare, driver, claims, cancellation=cancellation)
-            return (await prepare).devices
+        with self._grpc(driver, services.NODE_PREPARE_RESOURCES):
+            return (await in_thread(self._plugins.prepare, driver, claims)).devices
 
     @contextmanager
     def _grpc(self, driver: str, method: str) -> Iterator[None]:
@@ -289,11 +286,8 @@ class ClaimManager:
                 else:
                     batches.setdefault(driver, []).append(info.reference)
         for driver in _in_any_order(batches):
-            with (
-                self._grpc(driver, services.NODE_UNPREPARE_RESOURCES),
-                _ended_with_caller() as cancellation,
-            ):
-                await in_thread(self._plugins.unprepare, driver, batches[driver], cancellation=cancellation)
+            with self._grpc(driver, services.NODE_UNPREPARE_RESOURCES):
+                await in_thread(self._plugins.unprepare, driver, batches[driver])
         for info in going:
             self.cache.delete(info.namespace, info.name)
         if not noted:
@@ -322,17 +316,6 @@ class ClaimManager:
                     f'Unpreparing pod resources in reconcile loop failed, will retry podUID="{pod_uid}" err="{error}"'
                 )
         return problems
-
-
-@contextmanager
-def _ended_with_caller() -> Iterator[Cancellation]:
-    """Ends a call to a driver when the task that waits for it is cancelled."""
-    cancellation = Cancellation()
-    try:
-        yield cancellation
-    except asyncio.CancelledError:
-        cancellation.cancel()
-        raise
 
 
 def _in_any_order(batches: Mapping[str, object]) -> list[str]:

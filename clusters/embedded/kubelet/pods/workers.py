@@ -1,6 +1,7 @@
 """One worker for each Pod: it runs the Pod, stops it, and cleans up, one step after the other.
 
-A step is interrupted when the Pod is to be stopped, or to be stopped sooner than was known.
+No step is interrupted, neither a preparation by a deletion nor a stop by a shorter grace period: kubelet v1.37.2 keeps
+the contexts of its steps from being cancelled (kubernetes/kubernetes#113606).
 """
 
 from __future__ import annotations
@@ -27,11 +28,7 @@ _EXPECTED = (SyncError, ClaimError, ClientError, RuntimeServiceError, OSError)
 
 @dataclass
 class _Worker:
-    """A Pod and how far its life is.
-
-    `grace` is the shortest grace period that was asked for, in seconds; `due` is when the Pod is looked at next if
-    nothing happens before, `step` what is being done.
-    """
+    """A Pod and how far its life is; `grace` is the shortest grace period that was asked for, in seconds."""
 
     pod: Object
     terminating: bool = False
@@ -41,8 +38,6 @@ class _Worker:
     grace: float = 0.0
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
-    step: asyncio.Task[None] | None = None
-    due: float | None = None
 
 
 class PodWorkers:
@@ -111,15 +106,11 @@ class PodWorkers:
         if worker.finished:
             return
         worker.pod = pod
-        stopping, known = worker.terminating, worker.grace
         if objects.deleted(pod) or objects.is_terminal(pod) or kill:
             worker.terminating = True
         if worker.terminating:
             worker.grace = _grace(worker.grace, pod)
         worker.wake.set()
-        is_urgent = (worker.terminating and not stopping) or worker.grace < known
-        if is_urgent and not worker.terminated and worker.step is not None:
-            worker.step.cancel()
         if worker.task is None:
             worker.task = self._group.create_task(self._run(uid, worker), name=f"pod {objects.name(pod)}")
 
@@ -144,45 +135,42 @@ class PodWorkers:
     # Work
 
     async def _run(self, uid: str, worker: _Worker) -> None:
-        while not worker.finished:
-            if worker.due is None:
+        due: float | None = None
+        while True:
+            if due is None:
                 await worker.wake.wait()
             else:
-                await happens_within(self._clock, worker.wake, max(0.0, worker.due - self._clock.now()))
+                await happens_within(self._clock, worker.wake, max(0.0, due - self._clock.now()))
             worker.wake.clear()
-            worker.step = self._group.create_task(self._step(uid, worker), name=f"step of pod {uid}")
-            await asyncio.wait([worker.step])
-            worker.step = None
-
-    async def _step(self, uid: str, worker: _Worker) -> None:
-        try:
-            if worker.terminated:
-                await self._syncer.sync_terminated(worker.pod)
-                worker.finished = True
-                self._finished(uid)
-            elif worker.terminating:
-                await self._syncer.sync_terminating(worker.pod, worker.grace)
-                worker.terminated = True
-                worker.due = self._clock.now()
-            elif await self._syncer.sync(worker.pod):
-                worker.terminating = True
-                worker.grace = _grace(worker.grace, worker.pod)
-                worker.due = self._clock.now()
-            else:
-                due = self._clock.now() + _jittered(self._sync_frequency)
-                worker.due = min(due, self._syncer.deadline(worker.pod) or due)
-        except _EXPECTED as error:
-            self._log.warning(
-                'Error syncing pod, skipping pod="%s/%s" podUID="%s" err="%s"',
-                objects.namespace(worker.pod),
-                objects.name(worker.pod),
-                uid,
-                error,
-            )
-            worker.due = self._clock.now() + self._retry_delay(error)
-        except Exception as error:  # noqa: BLE001 - one Pod must not end the kubelet
-            self._log.exception('Panic while syncing pod podUID="%s"', uid)
-            worker.due = self._clock.now() + self._retry_delay(error)
+            try:
+                if worker.terminated:
+                    await self._syncer.sync_terminated(worker.pod)
+                    worker.finished = True
+                    self._finished(uid)
+                    return
+                if worker.terminating:
+                    await self._syncer.sync_terminating(worker.pod, worker.grace)
+                    worker.terminated = True
+                    due = self._clock.now()
+                elif await self._syncer.sync(worker.pod):
+                    worker.terminating = True
+                    worker.grace = _grace(worker.grace, worker.pod)
+                    due = self._clock.now()
+                else:
+                    due = self._clock.now() + _jittered(self._sync_frequency)
+                    due = min(due, self._syncer.deadline(worker.pod) or due)
+            except _EXPECTED as error:
+                self._log.warning(
+                    'Error syncing pod, skipping pod="%s/%s" podUID="%s" err="%s"',
+                    objects.namespace(worker.pod),
+                    objects.name(worker.pod),
+                    uid,
+                    error,
+                )
+                due = self._clock.now() + self._retry_delay(error)
+            except Exception as error:  # noqa: BLE001 - one Pod must not end the kubelet
+                self._log.exception('Panic while syncing pod podUID="%s"', uid)
+                due = self._clock.now() + self._retry_delay(error)
 
     def _retry_delay(self, error: Exception) -> float:
         delay = self._backoff_period
