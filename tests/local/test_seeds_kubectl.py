@@ -38,7 +38,7 @@ def connect(cluster: EmbeddedCluster, home: Path) -> Kubectl:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(ClusterSpec(nodes=NODES, kubelet=(("syncFrequency", "1s"),))) as made:
-        made.wait_ready()
+        made.wait_ready(90)
         yield made
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from seeds_kit import NODES, World, nvidia_driver
+from seeds_api import NODES
+from seeds_kit import World, nvidia_driver
 
 from clusters.client import Client
 from clusters.embedded.cluster import EmbeddedCluster
@@ -20,7 +21,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
     Its kubelets look again after a second instead of a minute.
     """
     with EmbeddedCluster(ClusterSpec(nodes=NODES, kubelet=(("syncFrequency", "1s"),))) as made:
-        made.wait_ready()
+        made.wait_ready(90)
         yield made
 
 

@@ -1,152 +1,43 @@
-"""The manifests of the seeds, a cluster to send them to as kubectl would, and everything to wait for."""
+"""A namespace of a test on a whole cluster, and everything to wait for."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
-import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
+from seeds_api import (
+    CLUSTER_SCOPED,
+    DRA,
+    GPU_NODE,
+    NVIDIA,
+    PLAIN_NODE,
+    Object,
+    Sent,
+    eventually,
+    load,
+    plural,
+    refusal,
+    send,
+    table,
+    version_of,
+)
 
 from clusters import descriptor as descriptors
-from clusters.client import Client, ClientError, resource_path
+from clusters.client import ClientError, resource_path
 from clusters.embedded.cluster import EmbeddedCluster
-from clusters.interface import NodeSpec, WholeNode
+from clusters.interface import WholeNode
 from clusters.process import DriverProcess
 from conformance import catalogue
 from conformance.cluster import manifests
 from conformance.cluster.kit_driver import KitDriver
-from conformance.waiting import poll
-
-DRA = "resource.k8s.io/v1"
-SOON = 30.0
-"""How long anything may take on a busy machine."""
-GPU_NODE, CATS_NODE, PLAIN_NODE = "192.168.2.8", "name-of-the-intended-node", "node"
-"""The nodes that the seeds 004, 000 and 002, and 001 name."""
-NVIDIA, CATS, GPUS = "gpu.nvidia.com", "resource-driver.example.com", "gpu.example.com"
-"""The drivers of the seeds 004, 002 and 001."""
-NODES = (
-    NodeSpec(
-        name=GPU_NODE,
-        labels=(("vke.node.gpu.schedule", "nvidia-dra"), ("nvidia.com/gpu.present", "true")),
-        machine="a30-1",
-    ),
-    NodeSpec(name=CATS_NODE),
-    NodeSpec(name=PLAIN_NODE, capacity=(("nvidia.com/gpu", "1"),)),
-)
-"""Label values of the first come from seed 004; the last has a device plugin's counter."""
 
 _STEP = 20.0
 """How far the clock goes at once, much less than the 50 seconds after which a node counts as lost."""
-_FOLDER = Path(__file__).parent / "manifests"
-_PLURALS = {"DeviceClass": "deviceclasses"}
-_VERSIONS = {
-    "DaemonSet": "apps/v1",
-    "Deployment": "apps/v1",
-    "Role": "rbac.authorization.k8s.io/v1",
-    "RoleBinding": "rbac.authorization.k8s.io/v1",
-}
-_CLUSTER_SCOPED = ("DeviceClass", "Namespace", "Node", "ResourceSlice")
 _SERIAL = itertools.count(1)
-Object = dict[str, Any]
-
-
-def text_of(name: str) -> str:
-    """A manifest as it stands in its file, `NAME` or `NAME.as-written`."""
-    for suffix in ("", ".as-written", ".support"):
-        path = _FOLDER / f"{name}{suffix}.yaml"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
-    raise FileNotFoundError(name)
-
-
-def load(name: str) -> list[Object]:
-    """The documents of a manifest; one without a corrected form is taken as written."""
-    return list(yaml.safe_load_all(text_of(name)))
-
-
-def only(name: str) -> Object:
-    """The only document of a manifest."""
-    (document,) = load(name)
-    return document
-
-
-def send(client: Client, obj: Mapping[str, Any], *, namespace: str = "", validate: str = "Strict") -> Sent:
-    """POST an object as `kubectl create` does, with strict field validation unless told otherwise."""
-    metadata = obj.get("metadata") or {}
-    path = resource_path(obj["apiVersion"], plural(obj["kind"]), metadata.get("namespace") or namespace)
-    return request(client, "POST", path, obj, {"fieldManager": "kubectl-create", "fieldValidation": validate})
-
-
-class Sent(dict[str, Any]):
-    """An answer of the API server, and the warnings that came with it."""
-
-    warnings: tuple[str, ...] = ()
-
-
-def request(
-    client: Client,
-    method: str,
-    path: str,
-    body: Any = None,
-    query: Mapping[str, str] | None = None,
-    content_type: str = "application/json",
-) -> Sent:
-    """One request with the warnings of its answer. Raises ClientError."""
-    answer = client._send(method, path, body, query, content_type, 30.0, stream=False)
-    sent = Sent(json.loads(answer.data))
-    sent.warnings = tuple(_text(line) for line in answer.headers.getlist("Warning"))
-    return sent
-
-
-def _text(warning: str) -> str:
-    """The text of a Warning header, `299 - "TEXT"` with escaped quotes."""
-    return warning.removeprefix('299 - "').removesuffix('"').replace('\\"', '"')
-
-
-def impersonate(client: Client, user: str, group: str = "system:authenticated") -> Client:
-    """The client acting as another user; its connections are those of the given one."""
-    twin = copy.copy(client)
-    twin._headers = {**client._headers, "Impersonate-User": user, "Impersonate-Group": group}
-    return twin
-
-
-def history(client: Client, resource: str, namespace: str, since: str) -> list[Object]:
-    """The watch events of DRA objects after a resource version, as far as they have happened."""
-    return list(client.watch(DRA, resource, namespace, timeout=1, resourceVersion=since))
-
-
-def plural(kind: str) -> str:
-    """The resource of a kind."""
-    return _PLURALS.get(kind, kind.lower() + "s")
-
-
-def refusal(action: Callable[[], object]) -> tuple[int, str]:
-    """Code and message of a request that the API server must refuse."""
-    try:
-        done = action()
-    except ClientError as error:
-        return error.code, error.message
-    raise AssertionError(f"the API server accepted it: {done}")
-
-
-def eventually(probe: Callable[[], Any], what: str, seen: Callable[[], object] = lambda: "no") -> Any:
-    """The first truthy answer of `probe`."""
-    return poll(probe, SOON, what, seen)
-
-
-def holds(probe: Callable[[], bool], what: str, seconds: float = 1.5) -> None:
-    """Look for some time at what must not change."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        assert probe(), f"{what}: it changed"
-        time.sleep(0.05)
 
 
 class World:
@@ -157,7 +48,7 @@ class World:
         self.client = cluster.client()
         self.namespace = f"seed-{next(_SERIAL)}"
         self._made: list[tuple[str, str, str, str]] = []
-        self._drivers: list[KitDriver] = []
+        self.drivers: list[KitDriver] = []
 
     # Life cycle
 
@@ -181,11 +72,11 @@ class World:
         try:
             self._end()
         finally:
-            for driver in self._drivers:
+            for driver in self.drivers:
                 driver.stop()
 
     def _end(self) -> None:
-        for driver in self._drivers:
+        for driver in self.drivers:
             driver.faults.block_prepare.clear()
             driver.faults.block_unprepare.clear()
         namespaces = [name for _, kind, _, name in self._made if kind == "Namespace"]
@@ -236,7 +127,7 @@ class World:
     def create(self, obj: Mapping[str, Any], *, validate: str = "Strict") -> Sent:
         """Create an object as kubectl would; without a namespace of its own in that of the test."""
         kind = obj["kind"]
-        namespace = "" if kind in _CLUSTER_SCOPED else self.namespace
+        namespace = "" if kind in CLUSTER_SCOPED else self.namespace
         sent = send(self.client, obj, namespace=namespace, validate=validate)
         meta = sent["metadata"]
         self._made.append((obj["apiVersion"], kind, meta.get("namespace", ""), meta["name"]))
@@ -258,28 +149,28 @@ class World:
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object:
         """An object as it is now."""
-        return self.client.get(_version(kind), plural(kind), name, self._space(kind, namespace))
+        return self.client.get(version_of(kind), plural(kind), name, self._space(kind, namespace))
 
     def find(self, kind: str, name: str, namespace: str = "") -> Object | None:
         """An object, or None."""
-        return self.client.find(_version(kind), plural(kind), name, self._space(kind, namespace))
+        return self.client.find(version_of(kind), plural(kind), name, self._space(kind, namespace))
 
     def all_of(self, kind: str, namespace: str = "") -> list[Object]:
         """All objects of a kind."""
-        return self.client.list(_version(kind), plural(kind), self._space(kind, namespace))
+        return self.client.list(version_of(kind), plural(kind), self._space(kind, namespace))
 
     def patch(self, kind: str, name: str, body: Any, subresource: str | None = None) -> Object:
         """Merge-patch an object."""
         space = self._space(kind, "")
-        return self.client.patch(_version(kind), plural(kind), name, body, space, subresource)
+        return self.client.patch(version_of(kind), plural(kind), name, body, space, subresource)
 
     def delete(self, kind: str, name: str, namespace: str = "", *, grace: int | None = 1) -> None:
         """Delete an object, a Pod with a grace period of a second."""
         body = {"gracePeriodSeconds": grace} if kind == "Pod" and grace is not None else None
-        self.client.delete(_version(kind), plural(kind), name, self._space(kind, namespace), body)
+        self.client.delete(version_of(kind), plural(kind), name, self._space(kind, namespace), body)
 
     def _space(self, kind: str, namespace: str) -> str | None:
-        return None if kind in _CLUSTER_SCOPED else namespace or self.namespace
+        return None if kind in CLUSTER_SCOPED else namespace or self.namespace
 
     # Objects that tests make themselves
 
@@ -320,7 +211,7 @@ class World:
     def driver(self, name: str, node: str = PLAIN_NODE) -> KitDriver:
         """A driver of the test on a node, until the end of the test."""
         made = KitDriver(name, node, self.node(node).paths, self.client)
-        self._drivers.append(made)
+        self.drivers.append(made)
         made.start()
         eventually(made.notified, f"driver {name} is registered on {node}")
         return made
@@ -467,23 +358,6 @@ def nvidia_driver(cluster: EmbeddedCluster) -> Iterator[DriverProcess]:
         process.close()
         # Its slices go with it; a kubelet would wait for half a minute.
         client.request("DELETE", resource_path(DRA, "resourceslices"), query=selector)
-
-
-def table(client: Client, path: str) -> tuple[list[str], list[list[Any]]]:
-    """Columns and rows of the table that the API server makes of a path."""
-    url, headers = (
-        client._url + path,
-        {**client._headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"},
-    )
-    answer = json.loads(client._pool.request("GET", url, headers=headers, timeout=30.0).data)
-    columns = [column["name"] for column in answer["columnDefinitions"] if column["priority"] == 0]
-    return columns, [row["cells"][: len(columns)] for row in answer.get("rows") or []]
-
-
-def _version(kind: str) -> str:
-    if kind in _VERSIONS:
-        return _VERSIONS[kind]
-    return DRA if kind.startswith(("Resource", "Device")) else "v1"
 
 
 def _condition(obj: Mapping[str, Any], kind: str) -> Object | None:

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from seeds_kit import (
-    CATS_NODE,
-    GPU_NODE,
-    NVIDIA,
-    PLAIN_NODE,
-    World,
-    eventually,
-    history,
-    impersonate,
-    refusal,
-    send,
-)
+from seeds_api import CATS_NODE, GPU_NODE, NVIDIA, PLAIN_NODE, eventually, history, impersonate, refusal, send
+from seeds_kit import World
 
 from clusters.client import Client
 from clusters.process import DriverProcess
@@ -44,6 +34,13 @@ def test_slices_written_by_hand_are_used_and_those_of_other_nodes_are_not_for_a_
     kubelet = impersonate(api, "system:node:n1", "system:nodes")
     own = manifests.resource_slice("own", DRIVER, [{"name": "d"}], node="n1")
     assert send(kubelet, own)["spec"]["nodeName"] == "n1"
+    nobody = impersonate(api, "bob")
+    code, text = refusal(lambda: send(nobody, own))
+    assert code == 403
+    assert text == (
+        'resourceslices.resource.k8s.io is forbidden: User "bob" cannot create resource "resourceslices" in API group '
+        '"resource.k8s.io" at the cluster scope'
+    )
     for foreign in (
         manifests.resource_slice("foreign", DRIVER, [{"name": "d"}], node="n2"),
         manifests.resource_slice("foreign", DRIVER, [{"name": "d"}], allNodes=True),

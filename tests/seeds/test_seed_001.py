@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from seeds_kit import (
-    DRA,
-    GPUS,
-    PLAIN_NODE,
-    World,
-    eventually,
-    holds,
-    only,
-    refusal,
-    send,
-)
+from seeds_api import DRA, GPUS, PLAIN_NODE, eventually, holds, only, refusal, send
+from seeds_kit import World
 
 from clusters.client import Client
 from clusters.gates import GATES_1_37, effective
@@ -52,7 +43,7 @@ def test_resources_of_device_plugins_are_still_counted(world: World, api: Client
 
 @pytest.mark.seed("S001-02", "S001-03", "S002-10")
 def test_pods_share_a_named_claim_which_is_prepared_once(gpus: World) -> None:
-    driver = gpus._drivers[0]
+    driver = gpus.drivers[0]
     gpus.claim("shared", request(GPUS))
     pods = []
     for name in ("pod0", "pod1"):
@@ -112,14 +103,9 @@ def test_a_claim_goes_from_user_to_control_plane_to_node_to_container(gpus: Worl
     gpus.pod("user", claims={"gpu": "one"})
     gpus.phase("user")
     assert gpus.devices("one") == ["gpu-0"]
-    (call,) = gpus._drivers[0].prepares("one")
+    (call,) = gpus.drivers[0].prepares("one")
     assert call.method == "NodePrepareResources"
-    observed = eventually(
-        lambda: '"claim_one_gpu":"true"' in gpus.log("user"),
-        "the container sees the device",
-        lambda: gpus.log("user"),
-    )
-    assert observed
+    gpus.logged("user", '"claim_one_gpu":"true"')
 
 
 @pytest.mark.seed("S001-06")

@@ -6,7 +6,8 @@ import json
 
 import grpc
 import pytest
-from seeds_kit import CATS, CATS_NODE, World, eventually
+from seeds_api import CATS, CATS_NODE, eventually
+from seeds_kit import World
 
 from conformance.cluster import manifests
 from conformance.cluster.manifests import opaque, request
@@ -29,7 +30,7 @@ CLASS = "resource.example.com"
 
 @pytest.mark.seed("S002-05")
 def test_a_claim_from_a_template_goes_with_its_pod_after_unprepare(cats: World) -> None:
-    driver = cats._drivers[0]
+    driver = cats.drivers[0]
     cats.submit("cats-claim-template")
     cats.pod("user", templates={"cat": "large-black-cat-claim-template"})
     cats.phase("user")
@@ -108,7 +109,7 @@ def test_a_driver_reads_in_the_claim_all_that_it_needs(cats: World) -> None:
     made = cats.claim("one", request(CLASS, "cat"), configs=[opaque(CATS, {"name": "tom"})])
     cats.pod("user", claims={"cat": "one"})
     cats.phase("user")
-    (call,) = cats._drivers[0].prepares("one")
+    (call,) = cats.drivers[0].prepares("one")
     assert call.claims == ((cats.namespace, "one", made["metadata"]["uid"]),)
     # What the driver of the test read by these three: device, request and parameters.
     environment = json.loads(cats.logged("user", "\n"))["environment"]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from seeds_kit import DRA, NVIDIA, World, impersonate, only, refusal, request, send
+from seeds_api import DRA, NVIDIA, impersonate, only, refusal, request, send
+from seeds_kit import World
 
 from clusters import gates
 from clusters.client import Client

@@ -6,18 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from seeds_kit import (
-    DRA,
-    GPU_NODE,
-    NVIDIA,
-    PLAIN_NODE,
-    World,
-    eventually,
-    load,
-    only,
-    refusal,
-    send,
-)
+from seeds_api import DRA, GPU_NODE, NVIDIA, PLAIN_NODE, eventually, load, only, refusal, send
+from seeds_kit import World
 
 from clusters.client import Client
 from clusters.process import DriverProcess
@@ -313,13 +303,24 @@ def test_a_template_has_its_name_in_its_namespace(world: World) -> None:
 @pytest.mark.seed("S004-20", "S004-24")
 def test_a_container_refers_to_the_claim_of_its_pod_not_to_the_request(a30: World) -> None:
     """Differs: the names of Pod claim and request have nothing to do with each other."""
-    a30.pod("user", templates={"accelerator": "single-gpu"})
+    command = ["sh", "-c", "nvidia-smi -L; sleep 600"]
+    containers = [
+        manifests.container("plain", command, claims=["accelerator"]),
+        # Beside results, an entry that narrows the claim is the only place for the request's name.
+        manifests.container("narrow", command, claims=[("accelerator", "gpu")]),
+    ]
+    a30.pod("user", templates={"accelerator": "single-gpu"}, containers=containers)
     a30.phase("user")
     (result,) = a30.results(a30.generated("user", "accelerator"))
     assert result["request"] == "gpu"
-    # The request's name narrows what a container gets.
-    container = manifests.container(claims=[("accelerator", "nosuch")])
-    assert a30.pod("narrow", templates={"accelerator": "single-gpu"}, containers=[container])
+    for container in ("plain", "narrow"):
+        assert a30.logged("user", "\n", container) == LINE
+    wrong = manifests.pod(
+        "wrong", templates={"accelerator": "single-gpu"}, containers=[manifests.container(claims=["gpu"])]
+    )
+    code, text = a30.refused(wrong)
+    assert code == 422
+    assert 'spec.containers[0].resources.claims[0]: Not found: "gpu"' in text
 
 
 @pytest.mark.process

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from seeds_kit import GPU_NODE, World, nvidia_driver
+from seeds_api import GPU_NODE
+from seeds_kit import World, nvidia_driver
 
 
 @pytest.mark.process
