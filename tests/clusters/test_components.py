@@ -324,9 +324,12 @@ def test_events_wait_for_a_server_that_is_away(server: ServerThread) -> None:
                     await asyncio.sleep(0.1)
                     clock.advance(12.5)
                 await asyncio.to_thread(server.start)
-                await asyncio.sleep(0.1)
-                clock.advance(12.5)
-                await written(client, lambda found: len(found) == 2)
+
+                def both(found: list[Any]) -> bool:
+                    clock.advance(12.5)
+                    return len(found) == 2
+
+                await written(client, both)
 
     asyncio.run(scenario())
 
