@@ -116,7 +116,7 @@ class _Interpreter:
         if not problem.known:
             return ShellError(
                 f"{shell.name}: {problem.line}: the shell of simulated containers does not know {problem.text}; "
-                "see clusters/containers/shell/grammar.py for what it knows\n",
+                "docs/cluster.md tells what it knows\n",
                 USAGE_ERROR,
             )
         if shell.bash:
