@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
-from .events import ClusterEvent, Object, Registration
+from .events import ClusterEvent, Hint, Object, Registration
 from .node_info import NodeInfo, PodInfo
 from .plugin import CycleState, NodeStatuses, Nomination, Plugin
 from .status import SKIP, Code, Status, error, unresolvable, unschedulable
@@ -48,10 +48,18 @@ class Framework:
         self.registrations: Final[Mapping[str, Sequence[Registration]]] = {
             plugin.name: tuple(plugin.events()) for plugin in plugins
         }
+        self._hints: dict[ClusterEvent, Mapping[str, Sequence[Hint]]] = {}
 
-    def events_of(self, plugin: str) -> list[ClusterEvent]:
-        """What a plugin waits for."""
-        return [registration.event for registration in self.registrations.get(plugin, ())]
+    def hints(self, event: ClusterEvent) -> Mapping[str, Sequence[Hint]]:
+        """The hints of the plugins that wait for an event, by plugin; found out once, asked for every waiting pod."""
+        known = self._hints.get(event)
+        if known is None:
+            covering = {
+                plugin: tuple(one.hint for one in registrations if one.event.covers(event))
+                for plugin, registrations in self.registrations.items()
+            }
+            known = self._hints[event] = {plugin: hints for plugin, hints in covering.items() if hints}
+        return known
 
     def run_pre_filter(
         self, state: CycleState, pod: Object, nodes: Sequence[NodeInfo]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clusters.embedded.scheduler.framework.events import ClusterEvent, Object
+from clusters.embedded.scheduler.framework.events import Object
 from clusters.embedded.scheduler.framework.runtime import priority
 
 from .heap import Key
@@ -23,7 +22,6 @@ class QueuedPod:
     """The plugins that refused it."""
     gating_plugin: str = ""
     """The plugin that does not let it be tried."""
-    gating_events: Sequence[ClusterEvent] = ()
     unschedulable_count: int = 0
     consecutive_errors: int = 0
     backoff_until: float | None = None

@@ -191,19 +191,17 @@ class SchedulingQueue:
         wildcard = happened.event.is_wildcard
         for entry in entries:
             # Of a gated pod only what the gating plugin waits for can let it pass.
-            concerned = not entry.gated or wildcard or _any_covers(entry.gating_events, happened.event)
+            concerned = not entry.gated or wildcard or self._ends_gate(entry, happened.event)
             if concerned and self._worth_requeuing(entry, happened):
                 self._unschedulable.pop(entry.key, None)
                 self._requeue(entry, Strategy.AFTER_BACKOFF)
         self._in_flight.note(happened)
 
     def _of_interest(self, event: ClusterEvent) -> bool:
-        return event.is_wildcard or any(
-            registration.event.covers(event)
-            for framework in self._frameworks.values()
-            for registrations in framework.registrations.values()
-            for registration in registrations
-        )
+        return event.is_wildcard or any(framework.hints(event) for framework in self._frameworks.values())
+
+    def _ends_gate(self, entry: QueuedPod, event: ClusterEvent) -> bool:
+        return entry.gating_plugin in self._frameworks[entry.pod["spec"]["schedulerName"]].hints(event)
 
     def _worth_requeuing(self, entry: QueuedPod, happened: Happened) -> bool:
         if not entry.plugins:
@@ -211,12 +209,11 @@ class SchedulingQueue:
         if happened.event.is_wildcard:
             meant = happened.new
             return meant is None or meant["metadata"]["uid"] == entry.uid
-        framework = self._frameworks[entry.pod["spec"]["schedulerName"]]
+        hints = self._frameworks[entry.pod["spec"]["schedulerName"]].hints(happened.event)
         return any(
-            registration.event.covers(happened.event)
-            and registration.hint(entry.pod, happened.old, happened.new)
+            hint(entry.pod, happened.old, happened.new)
             for plugin in entry.plugins
-            for registration in framework.registrations.get(plugin, ())
+            for hint in hints.get(plugin, ())
         )
 
     # Moves between the queues.
@@ -259,7 +256,6 @@ class SchedulingQueue:
             if plugin.pre_enqueue(entry.pod) is not None:
                 entry.plugins.add(plugin.name)
                 entry.gating_plugin = plugin.name
-                entry.gating_events = framework.events_of(plugin.name)
                 return
         entry.gating_plugin = ""
 
@@ -310,7 +306,3 @@ class SchedulingQueue:
             for entry in late:
                 entry.flushed = now
             self._move(late, Happened(UNSCHEDULABLE_TIMEOUT, None, None))
-
-
-def _any_covers(wanted: Iterable[ClusterEvent], happened: ClusterEvent) -> bool:
-    return any(event.covers(happened) for event in wanted)
