@@ -24,29 +24,40 @@ class CreatedClaims:
         """`informer` must have an index OWNER_INDEX whose keys are NAMESPACE/UID of the controlling pod."""
         self._informer = informer
         self._created: OrderedDict[tuple[str, str], Object] = OrderedDict()
+        self._by_owner: dict[str, dict[tuple[str, str], Object]] = {}
 
     def add(self, claim: Object) -> None:
         """A claim that was just created."""
         metadata = claim["metadata"]
-        self._created[metadata["namespace"], metadata["name"]] = claim
+        key = metadata["namespace"], metadata["name"]
+        self._forget(key)
+        self._created[key] = claim
+        for owner in owner_keys(claim):
+            self._by_owner.setdefault(owner, {})[key] = claim
         while len(self._created) > _CREATED_LIMIT:
-            self._created.popitem(last=False)
+            self._forget(next(iter(self._created)))
+
+    def _forget(self, key: tuple[str, str]) -> Object | None:
+        claim = self._created.pop(key, None)
+        for owner in owner_keys(claim) if claim is not None else ():
+            owned = self._by_owner[owner]
+            del owned[key]
+            if not owned:
+                del self._by_owner[owner]
+        return claim
 
     def get(self, namespace: str, name: str) -> Object | None:
         """A claim by name."""
         cached = self._informer.get(namespace, name)
-        created = self._created.pop((namespace, name), None)
+        created = self._forget((namespace, name))
         return cached if cached is not None else created
 
     def owned_by(self, namespace: str, uid: str) -> list[Object]:
         """The claims that a pod controls."""
-        found = self._informer.by_index(OWNER_INDEX, f"{namespace}/{uid}")
+        owner = f"{namespace}/{uid}"
+        found = self._informer.by_index(OWNER_INDEX, owner)
         cached = {claim["metadata"]["name"] for claim in found}
-        created = [
-            claim
-            for (place, name), claim in self._created.items()
-            if place == namespace and name not in cached and owner_keys(claim) == [f"{namespace}/{uid}"]
-        ]
+        created = [claim for (_, name), claim in self._by_owner.get(owner, {}).items() if name not in cached]
         return found + created
 
 

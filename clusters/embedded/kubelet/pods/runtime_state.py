@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from clusters.containers.model import ContainerState, ContainerStatus, Sandbox, SandboxState
 from clusters.embedded.kubelet.pods.objects import POD_UID_LABEL, Object, is_host_network
@@ -14,6 +14,7 @@ NO_SANDBOX: Final = "no pod sandbox exists"
 _SEVERAL: Final = "multiple pod sandboxes are ready and need to be reconciled"
 _NOT_READY: Final = "pod sandbox is not ready"
 _NO_ADDRESS: Final = "pod sandbox has no IP address"
+Made = TypeVar("Made", Sandbox, ContainerStatus)
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,8 @@ class PodRuntime:
 
 async def runtime_of_pods(runtime: Runtime) -> Mapping[str, PodRuntime]:
     """All Pods that the runtime knows, by UID."""
-    # Of equal times the later in the runtime's list is the newer.
-    sandboxes = sorted(await runtime.list_pod_sandboxes(), key=lambda sandbox: sandbox.created_at)[::-1]
-    containers = sorted(await runtime.list_containers(), key=lambda container: container.created_at)[::-1]
+    sandboxes = _newest_first(await runtime.list_pod_sandboxes())
+    containers = _newest_first(await runtime.list_containers())
     uids = {sandbox.id: sandbox.config.labels.get(POD_UID_LABEL, "") for sandbox in sandboxes}
     grouped: dict[str, tuple[list[Sandbox], list[ContainerStatus]]] = {}
     for sandbox in sandboxes:
@@ -97,4 +97,18 @@ async def runtime_of_pods(runtime: Runtime) -> Mapping[str, PodRuntime]:
 
 async def runtime_of_pod(runtime: Runtime, uid: str) -> PodRuntime:
     """One Pod; empty if the runtime does not know it."""
-    return (await runtime_of_pods(runtime)).get(uid, PodRuntime())
+    sandboxes = [
+        one for one in await runtime.list_pod_sandboxes() if one.config.labels.get(POD_UID_LABEL) == uid
+    ]
+    ids = {sandbox.id for sandbox in sandboxes}
+    containers = [
+        one
+        for one in await runtime.list_containers()
+        if one.sandbox_id in ids or one.config.labels.get(POD_UID_LABEL) == uid
+    ]
+    return PodRuntime(tuple(_newest_first(sandboxes)), tuple(_newest_first(containers)))
+
+
+def _newest_first(found: Iterable[Made]) -> list[Made]:
+    # Of equal times the later in the runtime's list is the newer.
+    return sorted(found, key=lambda one: one.created_at)[::-1]
