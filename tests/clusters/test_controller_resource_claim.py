@@ -360,7 +360,7 @@ def test_end_of_the_pod_empties_reserved_for(cluster: Plane) -> None:
     allocate(cluster, "shared", reservation(consumer))
     end(cluster, "train")
     cluster.until(lambda: not claim(cluster, "shared").get("status"), "an unused claim")
-    assert "finalizers" not in claim(cluster, "shared")["metadata"]
+    cluster.until(lambda: "finalizers" not in claim(cluster, "shared")["metadata"], "no finalizer")
 
 
 def test_generated_claim_is_deleted_when_the_pod_completes(cluster: Plane) -> None:
