@@ -19,6 +19,8 @@ __all__ = [
 
 Objects = list[Object]
 Getter = Callable[[Object], str]
+# So many of the last changes of a resource keep the bytes that went to watchers; the history outlives its use.
+_ENCODED = 256
 
 
 class ResourceKey(NamedTuple):
@@ -237,6 +239,8 @@ class Store:
         self.last = change
         table.history.append(change)
         table.changed = self.revision
+        if len(table.history) > _ENCODED:
+            table.history[-_ENCODED - 1].encoded.clear()
         while len(table.history) > self._history:
             table.compacted = table.history.popleft().revision
         for watcher in table.watchers:
