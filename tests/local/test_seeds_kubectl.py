@@ -210,6 +210,9 @@ def test_api_resources(kubectl: Kubectl) -> None:
 def test_a_pod_before_its_claims_are_prepared(kubectl: Kubectl, world: World) -> None:
     world.submit("cats-slice", "cats-all")
     world.event("pod-with-cats", "FailedPrepareDynamicResources")
+    eventually(
+        lambda: world.get("Pod", "pod-with-cats")["status"].get("containerStatuses"), "the kubelet tells it"
+    )
     rows = kubectl("get", "pods", "-o", "wide", "-n", world.namespace).rows
     assert re.split(r"  +", rows[0]) == [
         "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES",

@@ -85,15 +85,22 @@ class World:
                 self.client.delete(
                     version, plural(kind), name, namespace, {"propagationPolicy": "Foreground"}
                 )
-        for namespace in namespaces:
-            eventually(
-                lambda: self._empty(namespace),  # noqa: B023
-                f"Pods and claims of {namespace} are gone",
-                lambda: self._left(namespace),  # noqa: B023
-            )
-        for version, kind, namespace, name in reversed(self._made):
-            if not namespace:
-                self.client.delete(version, plural(kind), name)
+        try:
+            for namespace in namespaces:
+                eventually(
+                    lambda: self._empty(namespace),  # noqa: B023
+                    f"Pods and claims of {namespace} are gone",
+                    lambda: self._left(namespace),  # noqa: B023
+                )
+        finally:
+            # Even after a failure nothing may be left for the next test.
+            for namespace in namespaces:
+                for pod in self.client.list("v1", "pods", namespace):
+                    name = pod["metadata"]["name"]
+                    self.client.delete("v1", "pods", name, namespace, {"gracePeriodSeconds": 0})
+            for version, kind, namespace, name in reversed(self._made):
+                if not namespace:
+                    self.client.delete(version, plural(kind), name)
         others = [name for name in namespaces if name != self.namespace]
         eventually(lambda: self._ended(others), f"namespaces {others} are gone")
 

@@ -26,9 +26,13 @@ def device_class(world: World) -> str:
     return world.device_class("simple", DRIVER)
 
 
-def waiting_reason(pod: manifests.Object) -> str:
-    """What kubectl shows as the status of a Pod whose container waits."""
-    (container,) = pod["status"]["containerStatuses"]
+def waiting_reason(world: World, name: str) -> str:
+    """What kubectl shows as the status of a Pod whose container waits; the kubelet writes it when it gets to it."""
+
+    def statuses() -> list[manifests.Object] | None:
+        return world.get("Pod", name)["status"].get("containerStatuses")
+
+    (container,) = eventually(statuses, f"the kubelet tells the status of {name}")
     return str(container["state"]["waiting"]["reason"])
 
 
@@ -53,8 +57,7 @@ def test_the_kubelet_asks_the_driver_before_it_makes_the_sandbox(world: World, d
     def pod() -> manifests.Object:
         return world.get("Pod", "user")
 
-    eventually(lambda: pod()["status"].get("containerStatuses"), "the kubelet tells the Pod's status")
-    assert waiting_reason(pod()) == "ContainerCreating"
+    assert waiting_reason(world, "user") == "ContainerCreating"
     conditions = {entry["type"]: entry for entry in pod()["status"]["conditions"]}
     assert conditions["PodReadyToStartContainers"]["status"] == "False"
     assert "podIP" not in pod()["status"]
@@ -95,7 +98,7 @@ def test_a_bound_pod_does_not_run_without_its_claim(world: World, device_class: 
         event = world.event(name, "FailedPrepareDynamicResources")
         assert event["message"] == PREFIX + text
         assert event["type"] == "Warning"
-        assert waiting_reason(world.get("Pod", name)) == "ContainerCreating"
+        assert waiting_reason(world, name) == "ContainerCreating"
         assert world.get("Pod", name)["status"]["phase"] == "Pending"
     # A kubelet also wants to know the claim of a Pod that it ends, so this one has to be removed by force.
     world.delete("Pod", "pre-template", grace=0)

@@ -124,7 +124,12 @@ def test_the_scheduler_needs_no_driver(world: World) -> None:
     assert event["message"] == f"{PREFIX}DRA driver resource-driver.example.com is not registered"
     pod = world.get("Pod", "pod-with-cats")
     assert pod["spec"]["nodeName"] == CATS_NODE
-    states = [container["state"]["waiting"]["reason"] for container in pod["status"]["containerStatuses"]]
+
+    def statuses() -> list[manifests.Object] | None:
+        return world.get("Pod", "pod-with-cats")["status"].get("containerStatuses")
+
+    found = eventually(statuses, "the kubelet tells the status of the Pod")
+    states = [container["state"]["waiting"]["reason"] for container in found]
     assert states == ["ContainerCreating", "ContainerCreating"]
     claims = [entry["resourceClaimName"] for entry in pod["status"]["resourceClaimStatuses"]]
     assert [world.state(claim) for claim in claims] == ["allocated,reserved"] * 2
