@@ -29,7 +29,6 @@ class TlsListener:
     def __init__(self, protocol: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
         self._protocol, self._context = protocol, context
         self._socket: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
         self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._open: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
@@ -46,22 +45,28 @@ class TlsListener:
             listening.close()
             raise
         self._socket = listening
-        self._accepting = asyncio.get_running_loop().create_task(self._accept(listening))
+        self._listen()
         return int(listening.getsockname()[1])
 
-    async def _accept(self, listening: socket.socket) -> None:
+    def _listen(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket, self._accept, self._socket)
+
+    def _accept(self, listening: socket.socket) -> None:
+        # Without an await: a connection that was accepted is in the books.
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:
-                if error.errno in _EXHAUSTED:
-                    await asyncio.sleep(_PAUSE)
-                continue
-            self._accepted.add(accepted)
-            task = loop.create_task(self._shake(accepted))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+        try:
+            accepted, _ = listening.accept()
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                loop.remove_reader(listening)
+                loop.call_later(_PAUSE, self._listen)
+            return
+        accepted.setblocking(False)
+        self._accepted.add(accepted)
+        task = loop.create_task(self._shake(accepted))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
 
     async def _shake(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -70,14 +75,12 @@ class TlsListener:
             transport, _ = await loop.connect_accepted_socket(self._protocol, accepted, ssl=self._context)
             self._open.add(transport)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Listen no more; connections stay open, those whose handshake is under way too."""
-        if self._socket is None or self._accepting is None:
-            return
-        self._accepting.cancel()
-        await asyncio.gather(self._accepting, return_exceptions=True)
-        self._socket.close()
-        self._socket = self._accepting = None
+        listening, self._socket = self._socket, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
 
     async def break_connections(self) -> None:
         """End all connections that are left, in whatever state they are; after `close`."""

@@ -149,7 +149,7 @@ class ApiServer:
         """End all watches cleanly, then close every connection. The state can start another server."""
         if self._listener is None or self._http is None:
             return
-        await self._listener.close()
+        self._listener.close()
         self.store.close_watchers()
         self._http.pre_shutdown()
         await self._http.shutdown(_STOP_SECONDS)
