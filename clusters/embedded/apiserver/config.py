@@ -33,7 +33,7 @@ class ServerConfig:
     anonymous: bool = True
     disabled_admission: tuple[str, ...] = ()
     clock: Callable[[], float] = time.time
-    history: int = 10_000
+    history: int = 2_000
     watch_queue: int = 10_000
     bookmark_interval: float = 60.0
     watch_timeout: tuple[float, float] = (1800.0, 3600.0)
