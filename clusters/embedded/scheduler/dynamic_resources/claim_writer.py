@@ -9,7 +9,7 @@ from typing import Any, Final
 from clusters.client import ClientError
 from clusters.clock import Clock
 from clusters.embedded.components.client import ApiClient
-from clusters.embedded.controllers.resource_claim.references import FINALIZER
+from clusters.embedded.controllers.resource_claim.references import FINALIZER, is_reserved_for
 from clusters.embedded.scheduler.framework.events import Object
 
 from .claim_tracker import allocation_of
@@ -49,6 +49,11 @@ class ClaimWriter:
                 return await self._bind_once(current, allocation, pod)
             except _ConflictError as conflict:
                 last = conflict
+            except _NoAnswerError:
+                written = await self._outcome(claim)
+                if written is None or not is_reserved_for(pod, written):
+                    raise
+                return written
         raise WriteError(str(last))
 
     async def _bind_once(self, claim: Object, allocation: dict[str, Any] | None, pod: Object) -> Object:
@@ -102,7 +107,22 @@ class ClaimWriter:
             return await call(claim)
         except ClientError as problem:
             kind = _ConflictError if problem.reason == "Conflict" else WriteError
-            raise kind(f"{what}: {problem.message}") from None
+            raise (kind if problem.code else _NoAnswerError)(f"{what}: {problem.message}") from None
+
+    async def _outcome(self, claim: Object) -> Object | None:
+        """The claim after a write without an answer, or None when it is gone.
+
+        The API server went away in the middle: until it is known what it stored, the devices must not be given to
+        anybody else.
+        """
+        while True:
+            try:
+                metadata = claim["metadata"]
+                found = await self._client.find(API, RESOURCE, metadata["name"], metadata["namespace"])
+            except ClientError:
+                await asyncio.sleep(_PAUSE)
+                continue
+            return found if found is not None and found["metadata"]["uid"] == metadata["uid"] else None
 
     async def _fetch(self, claim: Object) -> Object:
         metadata = claim["metadata"]
@@ -113,6 +133,10 @@ class ClaimWriter:
 
     async def _put_status(self, claim: Object) -> Object:
         return await self._client.update(API, RESOURCE, claim, "status")
+
+
+class _NoAnswerError(WriteError):
+    """Nobody knows whether it was written."""
 
 
 class _ConflictError(WriteError):
