@@ -112,14 +112,19 @@ def _change_status(change: Callable[[Any], None]) -> None:
     ClaimWriter._put_status = put  # type: ignore[method-assign]
 
 
-@component_mutant("overwrites-consumers")
-def overwrites_consumers() -> None:
-    """A new consumer of a claim takes the place of those that are there."""
+@component_mutant("one-consumer-per-claim")
+def one_consumer_per_claim() -> None:
+    """A claim that is reserved for one Pod fits no other."""
+    real = DynamicResources.pre_filter
 
-    def only_last(status: Any) -> None:
-        status["reservedFor"] = (status.get("reservedFor") or [])[-1:]
+    def pre_filter(self: DynamicResources, state: Any, pod: Any, nodes: Any) -> Any:
+        for claim in pod_claims.claims_of(pod, self._access.claims.get):
+            users = {entry.get("uid") for entry in (claim.get("status") or {}).get("reservedFor") or []}
+            if users - {pod["metadata"]["uid"]}:
+                return None, unschedulable("the claim is in use")
+        return real(self, state, pod, nodes)
 
-    _change_status(only_last)
+    DynamicResources.pre_filter = pre_filter  # type: ignore[method-assign]
 
 
 @component_mutant("reserves-later")
