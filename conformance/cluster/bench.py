@@ -243,8 +243,19 @@ class ClusterBench(Objects):
             lambda: self.find(kind, name) is None,
             f"{kind} {name} is gone",
             timeout,
-            lambda: self.find(kind, name),
+            lambda: self._why_there(kind, name),
         )
+
+    def _why_there(self, kind: str, name: str) -> str:
+        """What is known about an object that should be gone."""
+        metadata = (self.find(kind, name) or {}).get("metadata", {})
+        since, finalizers = metadata.get("deletionTimestamp"), ", ".join(metadata.get("finalizers") or [])
+        parts = [f"deleted at {since}" if since else "not deleted"]
+        if finalizers:
+            parts.append(f"held by the finalizers {finalizers}")
+        if kind == "Pod":
+            parts.append(self.describe_pod(name))
+        return f"{kind} {name} is there: " + "; ".join(parts)
 
     def wait_scheduled(self, name: str, timeout: float = START_SECONDS) -> str:
         """Wait until a Pod has a node; the node's name."""
