@@ -172,7 +172,10 @@ def no_claim_no_wait(bench: ClusterBench) -> None:
     )
     bench.wait_event(_FAILED, "ResourceClaim not created yet", "pod")
     bench.delete("Pod", "pod")
-    bench.wait_gone("Pod", "pod", timeout=10.0)
+    try:
+        bench.wait_gone("Pod", "pod", timeout=10.0)
+    finally:
+        bench.delete("Pod", "pod", force=True)
 
 
 @requirement("ALC-PRE-11")
