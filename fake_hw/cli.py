@@ -53,6 +53,12 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     create = commands.add_parser("create", help="make the tree of a machine")
     create.add_argument("root", type=Path, metavar="ROOT", help="directory to make: absent or empty")
     create.add_argument("--machine", default="dual-numa-4", metavar="NAME|FILE", help="default: %(default)s")
+    create.add_argument(
+        "--node",
+        default="",
+        metavar="NODE",
+        help="give the GPUs UUIDs of their own, made from this name, unless a FILE says what they are",
+    )
     create.add_argument("--force", action="store_true", help="replace a fake hardware tree")
     create.add_argument("--no-mknod", action="store_true", help="regular files instead of character devices")
     create.set_defaults(run=_create)
@@ -153,10 +159,14 @@ def _address(root: Path, text: str) -> str:
 def _create(arguments: argparse.Namespace) -> None:
     from fake_hw import machines, tree
 
-    machine = machines.find(arguments.machine)
+    machine = machines.find(arguments.machine, arguments.node)
     marker = tree.create(machine, arguments.root, force=arguments.force, mknod=not arguments.no_mknod)
     nodes = "character devices" if marker.real_devices else "regular files as device nodes"
-    _write(f"{arguments.root}: {machine.name} with {len(machine.gpus())} GPUs, {nodes}")
+    _write(f"{arguments.root}: {machine.name} with {_gpus(len(machine.gpus()))}, {nodes}")
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
 def _machines(arguments: argparse.Namespace) -> None:
@@ -200,7 +210,7 @@ def _show(arguments: argparse.Namespace) -> None:
         }
         _write(json.dumps(document, indent=2, default=str))
         return
-    _write(f"machine {marker.machine.name}: {len(scan.gpus)} of {len(marker.machine.gpus())} GPUs present")
+    _write(f"machine {marker.machine.name}: {len(scan.gpus)} of {_gpus(len(marker.machine.gpus()))} present")
     rows = [("BDF", "ROOT", "NUMA", "NODE", "MEMORY", "PRODUCT", "CLAIMS")]
     for gpu in scan.gpus:
         numa = "-" if gpu.numa_node is None else str(gpu.numa_node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -35,14 +36,31 @@ def get(name: str) -> Machine:
     return load(_DIRECTORY / f"{name}.yaml")
 
 
-def find(name_or_file: str) -> Machine:
-    """A machine of the package by its name, or one from a topology document when the text names a file."""
+def find(name_or_file: str, node: str = "") -> Machine:
+    """A machine of the package by its name, or one from a topology document when the text names a file.
+
+    With `node`, a machine of the package is that of the node, as `of_node` makes it; a document counts as written.
+    """
     if "/" not in name_or_file and not name_or_file.endswith((".yaml", ".yml", ".json")):
-        return get(name_or_file)
+        return of_node(get(name_or_file), node) if node else get(name_or_file)
     try:
         return load(Path(name_or_file))
     except OSError as error:
         raise HardwareError(f"{name_or_file}: cannot be read: {error.strerror}") from None
+
+
+def of_node(machine: Machine, node: str) -> Machine:
+    """The machine with uuids and serial numbers made from the node's name: no two GPUs of a cluster have the same."""
+
+    def own(device: Bridge | GpuFunction) -> Bridge | GpuFunction:
+        if isinstance(device, Bridge):
+            return replace(device, devices=tuple(own(below) for below in device.devices))
+        identity = uuid.uuid5(uuid.NAMESPACE_OID, f"{node}/{device.uuid}")
+        serial = f"{identity.int % 10**13:013}" if device.serial is not None else None
+        return replace(device, uuid=f"GPU-{identity}", serial=serial)
+
+    roots = tuple(replace(root, devices=tuple(map(own, root.devices))) for root in machine.pci_roots)
+    return replace(machine, pci_roots=roots)
 
 
 def with_gpus(count: int) -> Machine:

@@ -21,7 +21,7 @@ BDF = "0000:65:01.0"
 def root(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     path = str(tmp_path / "host")
     assert main(["create", path, "--machine", "a30-1", "--no-mknod"]) == 0
-    assert capsys.readouterr().out == f"{path}: a30-1 with 1 GPUs, regular files as device nodes\n"
+    assert capsys.readouterr().out == f"{path}: a30-1 with 1 GPU, regular files as device nodes\n"
     return path
 
 
@@ -78,7 +78,7 @@ def test_show_is_for_people_and_for_programs(root: str, capsys: pytest.CaptureFi
     Backend(Path(root)).configure(BDF, "u1", {"timeslice": "Long"})
     assert main(["show", root]) == 0
     assert capsys.readouterr().out == (
-        "machine a30-1: 1 of 1 GPUs present\n"
+        "machine a30-1: 1 of 1 GPU present\n"
         "BDF           ROOT        NUMA  NODE      MEMORY  PRODUCT     CLAIMS\n"
         "0000:65:01.0  pci0000:64  0     fakegpu0  24Gi    NVIDIA A30  u1\n"
     )
@@ -89,7 +89,7 @@ def test_show_is_for_people_and_for_programs(root: str, capsys: pytest.CaptureFi
     main(["fault", root, "vanish", BDF])
     assert main(["show", root]) == 0
     out = capsys.readouterr().out
-    assert "0 of 1 GPUs present" in out
+    assert "0 of 1 GPU present" in out
     assert f'fault: vanished ["{BDF}"]' in out
     assert f"problem: {root}/sys/bus/pci/devices: no GPU among 1 PCI functions" in out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,23 @@ def test_a_machine_can_be_asked_for_by_the_number_of_its_gpus(tmp_path: Path) ->
 def test_a_machine_with_an_impossible_number_of_gpus_is_refused(name: str) -> None:
     with pytest.raises(HardwareError):
         machines.get(name)
+
+
+@pytest.mark.parametrize("name", ["dual-numa-4", "a30-1", "gpus-3"])
+def test_machines_of_two_nodes_have_no_gpu_in_common(name: str) -> None:
+    plain = machines.find(name).gpus()
+    one, two = (machines.find(name, node).gpus() for node in ("node-1", "node-2"))
+    assert machines.find(name, "node-1").gpus() == one
+    assert len({gpu.uuid for gpu in (*plain, *one, *two)}) == 3 * len(plain)
+    assert all(re.fullmatch("GPU(-[0-9a-f]+){5}", gpu.uuid) for gpu in one)
+    serials = [gpu.serial for gpu in (*plain, *one, *two)]
+    assert len(set(serials)) == (3 * len(plain) if plain[0].serial else 1)
+    assert [replace(gpu, uuid="", serial=None) for gpu in one] == [
+        replace(gpu, uuid="", serial=None) for gpu in plain
+    ]
+
+
+def test_a_document_says_what_the_gpus_of_every_node_are(tmp_path: Path) -> None:
+    document = tmp_path / "machine.yaml"
+    document.write_text(Path(machines.__file__).with_name("a30-1.yaml").read_text())
+    assert machines.find(str(document), "node-1") == machines.find("a30-1")
