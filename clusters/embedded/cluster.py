@@ -44,6 +44,9 @@ _RANDOM_CHARACTERS, _NODE_FOLDER = 8, "n9999"
 _DRIVER_NAMESPACE = "kube-system"
 _CLOSE_SECONDS = 10.0
 _POLL = 0.02
+# Seconds between a node's looks at its sockets, longer where there are more than four nodes: each look takes the
+# interpreter from API server and components, and those of 20 nodes took half of it.
+_SOCKET_POLL, _NODES_PER_POLL = 0.02, 4
 _RBAC = "rbac.authorization.k8s.io/v1"
 # Thousands of API objects live long, and those of a request do not hang in cycles: with Python's own thresholds a fifth
 # of the CPU time of a cluster goes into looking for garbage.
@@ -261,6 +264,7 @@ class EmbeddedCluster:
             guardian=self._guardian,
             identity=self._driver_identity,
             api_proxy=ClientView(self._proxy, f"driver-on-{name}"),
+            poll_interval=_SOCKET_POLL * max(1.0, len(self.spec.nodes) / _NODES_PER_POLL),
             **parts,
         )
 

@@ -39,8 +39,11 @@ class EmbeddedNode:
         guardian: Guardian,
         identity: Callable[[Descriptor], tuple[str, str]],
         api_proxy: ClientView,
+        poll_interval: float,
     ) -> None:
+        """`poll_interval` is how many seconds may pass until a new socket of a driver is noticed."""
         self.name = name
+        self._poll_interval = poll_interval
         self.spec = spec
         self._client = client
         self._guardian = guardian
@@ -73,7 +76,10 @@ class EmbeddedNode:
             path.mkdir(mode=0o750)
         self.api_proxy = api_proxy
         self.plugin_proxy = PluginProxy(
-            self.paths.registry, self.paths.kubelet_registry, self.paths.proxy_sockets
+            self.paths.registry,
+            self.paths.kubelet_registry,
+            self.paths.proxy_sockets,
+            poll_interval=poll_interval,
         )
         self.plugin_proxy.start()
 

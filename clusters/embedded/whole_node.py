@@ -45,7 +45,7 @@ class EmbeddedWholeNode(EmbeddedNode):
             return Runtime([self.paths.cdi], root / "containers", hosting.clock, pod_cidr)
 
         def plugins() -> PluginManager:
-            return PluginManager(name, self.paths.kubelet_registry)
+            return PluginManager(name, self.paths.kubelet_registry, poll_interval=self._poll_interval)
 
         with self._starting():
             runtime = hosting.host.call(make_runtime())
