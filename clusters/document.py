@@ -57,6 +57,8 @@ def parse_yaml(text: str, source: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        if error.problem == "but found another document":
+            raise DocumentError(source, [f"{place}a second document; there must be one in a file"]) from None
         raise DocumentError(source, [f"{place}not valid YAML: {error.problem}"]) from None
     except yaml.YAMLError as error:
         raise DocumentError(source, [f"not valid YAML: {error}"]) from None

@@ -10,10 +10,13 @@ from drakit.state import Folder, StateError, all_folders
 
 
 @click.command("down")
-@click.option("--name", default="drakit", show_default=True, help="Name of the cluster.")
+@click.option("--name", help="Name of the cluster.  [default: drakit]")
 @click.option("--all", "everything", is_flag=True, help="End every cluster of this user.")
-def command(name: str, everything: bool) -> int:
+def command(name: str | None, everything: bool) -> int:
     """End a cluster, its drivers included, and remove its files."""
+    if everything and name is not None:
+        raise UserError("--all and --name exclude each other")
+    name = "drakit" if name is None else name
     try:
         folders = all_folders() if everything else [Folder(name)]
         if not everything and not folders[0].exists():

@@ -86,6 +86,7 @@ def test_the_reference_descriptor_is_valid() -> None:
         (MINIMAL.replace('{command: [run, "{node}"]}', "{}"), "start.command: is required: a list"),
         ("name: x\nname: y", 'line 2, column 1: not valid YAML: key "name" is given twice'),
         ("[1, 2]", "must be a mapping, got a list"),
+        ("a: 1\n---\nb: 2", "line 2, column 1: a second document; there must be one in a file"),
         ("a: [", "line 1, column 5: not valid YAML"),
     ],
 )

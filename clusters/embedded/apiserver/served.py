@@ -34,7 +34,7 @@ def _enabled_versions(runtime_config: Mapping[str, bool]) -> set[str]:
         chosen = general.get(key) or ({name} if name in known else None)
         if chosen is None:
             allowed = ", ".join(sorted(known | set(general)))
-            raise ValueError(f'runtime-config: unknown API version "{key}"; allowed: {allowed}')
+            raise ValueError(f'--runtime-config: unknown API version "{key}"; allowed: {allowed}')
         enabled = enabled | chosen if on else enabled - chosen
     return enabled
 
