@@ -63,7 +63,8 @@ def _start(
     cluster = stack.enter_context(EmbeddedCluster(_spec(order), port=order["port"]))
     traces(cluster.owner, cluster.root)
     note(f"API server at {cluster.url}")
-    cluster.write_kubeconfig(folder.kubeconfig)
+    # As kind does: files that are joined in KUBECONFIG keep their clusters apart.
+    cluster.write_kubeconfig(folder.kubeconfig, f"drakit-{folder.name}")
     # A kubelet that starts removes the slices of its node: drivers come afterwards.
     cluster.wait_ready()
     note(f"{counted(len(cluster.nodes), 'node')} Ready")

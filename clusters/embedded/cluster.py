@@ -230,14 +230,19 @@ class EmbeddedCluster:
                 )
             time.sleep(_POLL)
 
-    def write_kubeconfig(self, path: Path) -> None:
-        """Write an administrator's kubeconfig, readable by its owner alone. Raises OSError."""
+    def write_kubeconfig(self, path: Path, name: str = "drakit") -> None:
+        """Write an administrator's kubeconfig, readable by its owner alone. Raises OSError.
+
+        Cluster, user and context have the given name, by which kubectl tells several clusters apart.
+        """
         kubeconfig.write(
             path,
             server=self._server.url,
             ca_pem=self._server.ca_pem,
             token=self._admin_token,
-            user="drakit-admin",
+            user=name,
+            cluster_name=name,
+            context_name=name,
         )
 
     def add_node(self, spec: NodeSpec | None = None) -> EmbeddedBareNode:

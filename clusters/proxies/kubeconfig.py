@@ -9,19 +9,29 @@ from pathlib import Path
 import yaml
 
 
-def write(path: Path, *, server: str, ca_pem: bytes, token: str, user: str, namespace: str = "") -> None:
+def write(
+    path: Path,
+    *,
+    server: str,
+    ca_pem: bytes,
+    token: str,
+    user: str,
+    namespace: str = "",
+    cluster_name: str = "cluster",
+    context_name: str = "default",
+) -> None:
     """Write a kubeconfig, readable by its owner alone."""
-    context = {"cluster": "cluster", "user": user}
+    context = {"cluster": cluster_name, "user": user}
     if namespace:
         context["namespace"] = namespace
     cluster = {"server": server, "certificate-authority-data": base64.b64encode(ca_pem).decode()}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "cluster", "cluster": cluster}],
+        "clusters": [{"name": cluster_name, "cluster": cluster}],
         "users": [{"name": user, "user": {"token": token}}],
-        "contexts": [{"name": "default", "context": context}],
-        "current-context": "default",
+        "contexts": [{"name": context_name, "context": context}],
+        "current-context": context_name,
     }
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -91,9 +91,18 @@ def test_without_a_cluster_there_is_nothing_to_show_and_to_end(up: Up) -> None:
     up.check_clean()
 
 
+def test_down_of_all_clusters_and_of_one_is_refused(up: Up) -> None:
+    done = up("down", "--all", "--name", "lab")
+    assert (done.code, done.err) == (2, "drakit: --all and --name exclude each other\n")
+
+
 def test_clusters_by_name_do_not_know_of_each_other(up: Up, tmp_path: Path) -> None:
     one, two = up.record(*QUICK, "--name", "one"), up.record(*QUICK, "--name", "two")
     assert one["server"] != two["server"]
+    for record in (one, two):
+        config = yaml.safe_load(Path(record["kubeconfig"]).read_text())
+        names = [config[kind][0]["name"] for kind in ("clusters", "users", "contexts")]
+        assert [*names, config["current-context"]] == [f"drakit-{record['name']}"] * 4
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "only-here"}}
     with client(one, tmp_path) as first, client(two, tmp_path) as second:
         first.create("v1", "namespaces", namespace)
