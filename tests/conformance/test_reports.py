@@ -140,6 +140,15 @@ def test_the_terminal_shows_failures_with_evidence_and_totals_by_level() -> None
         assert words in text
 
 
+def test_a_known_gap_is_told_in_the_table_with_its_issue_and_nowhere_else() -> None:
+    stream = io.StringIO()
+    gap = replace(FAILURE, verdict=Verdict.KNOWN_GAP, reason="known gap of kubelet 1.37: org/repo#1")
+    terminal.print_results(Console(file=stream, width=120), CONTEXT, [gap], 3.0)
+    text = stream.getvalue()
+    assert text.count("known gap of kubelet 1.37: org/repo#1") == 1
+    assert "expected:" not in text and "line 2" not in text
+
+
 def test_without_a_terminal_progress_is_plain_lines() -> None:
     stream = io.StringIO()
     listener = terminal.ProgressListener(Console(file=stream, force_terminal=False, width=200))
