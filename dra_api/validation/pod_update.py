@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..equality import semantic_equal
-from ..schema import Message, load
+from ..schema import Field, Message, load
 from .findings import Findings
 
 Object = Mapping[str, Any]
@@ -166,6 +166,28 @@ def _only_grows(term: Object, before: Object) -> bool:
 
 def _difference(old: Object, new: Object) -> str:
     """A unified diff of the two specs; a real server's shows the fields under their internal names."""
-    before, after = (json.dumps(spec, ensure_ascii=False, indent=1).splitlines() for spec in (old, new))
+    before, after = (
+        json.dumps(_in_order(spec, _message("PodSpec")), ensure_ascii=False, indent=1).splitlines()
+        for spec in (old, new)
+    )
     # The first two lines would name files.
     return "\n".join([*difflib.unified_diff(before, after, lineterm="")][2:]) + "\n"
+
+
+def _in_order(value: Any, message: Message) -> Any:
+    """The value with the fields of every struct in the order of the Go structs, so that moved ones do not differ."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: _field_in_order(value[name], field) for name, field in message.fields.items() if name in value
+    }
+
+
+def _field_in_order(value: Any, field: Field) -> Any:
+    if field.type != "message":
+        return dict(sorted(value.items())) if isinstance(value, Mapping) else value
+    if field.shape == "list":
+        return [_in_order(item, field.message) for item in value or []]
+    if field.shape == "map":
+        return {key: _in_order(item, field.message) for key, item in sorted((value or {}).items())}
+    return _in_order(value, field.message)

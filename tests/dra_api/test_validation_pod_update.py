@@ -138,3 +138,19 @@ def test_quantities_are_compared_by_value() -> None:
     resources = [{"requests": {"cpu": amount}} for amount in ("1", "1000m")]
     old, new = (pod(containers=[{"name": "c", "image": "i", "resources": each}]) for each in resources)
     assert problems(old, new) == []
+
+
+def test_the_difference_shows_what_changes_and_not_in_which_order_it_came() -> None:
+    old = pod(containers=[{"name": "c", "image": "i:1", "env": [{"name": "A", "value": "1"}]}])
+    new = {
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {
+            "terminationGracePeriodSeconds": 30,
+            "containers": [{"env": [{"value": "2", "name": "A"}], "image": "i:1", "name": "c"}],
+            "restartPolicy": "Always",
+        },
+    }
+    [error] = validate_update(new, old)
+    changed = [line for line in error.detail.splitlines() if line.startswith(("-", "+"))]
+    assert changed == ['-     "value": "1"', '+     "value": "2"']
