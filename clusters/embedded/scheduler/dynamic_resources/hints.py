@@ -18,11 +18,15 @@ class ClaimHints:
         """A claim was added, changed or deleted."""
         if new is None:
             return old is not None and allocation_of(old) is not None
+        freed = old is not None and allocation_of(old) is not None and allocation_of(new) is None
+        if not freed and not _names(pod, new):
+            # What follows would say no as well; most changes are of claims of others.
+            return False
         try:
             claims = claims_of(pod, self._lookup)
         except UnusableClaimError:
             return False
-        if old is not None and allocation_of(old) is not None and allocation_of(new) is None:
+        if freed:
             return True
         if all(claim["metadata"]["uid"] != new["metadata"]["uid"] for claim in claims):
             return False
@@ -35,3 +39,12 @@ class ClaimHints:
         except UnusableClaimError:
             return False
         return True
+
+
+def _names(pod: Object, claim: Object) -> bool:
+    name = claim["metadata"]["name"]
+    entries = (
+        *(pod["spec"].get("resourceClaims") or ()),
+        *((pod.get("status") or {}).get("resourceClaimStatuses") or ()),
+    )
+    return any(entry.get("resourceClaimName") == name for entry in entries)
