@@ -134,7 +134,9 @@ class Client:
         name: str | None = None,
         subresource: str | None = None,
     ) -> dict[str, Any]:
-        """POST an object (or a subresource of `name`)."""
+        """POST an object (or a subresource of `name`), by default into the namespace that it gives itself."""
+        if namespace is None:
+            namespace = body.get("metadata", {}).get("namespace")
         path = resource_path(api_version, resource, namespace, name, subresource)
         result: dict[str, Any] = self.request("POST", path, body=body)
         return result
