@@ -100,7 +100,11 @@ class EmbeddedNode:
         pod: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": f"driver-{self.name}"},
+            "metadata": {
+                "name": f"driver-{self.name}",
+                # For selectors that leave it alone, such as that of kubectl drain.
+                "labels": {"app.kubernetes.io/component": "dra-driver"},
+            },
             "spec": {
                 "serviceAccountName": account,
                 "nodeName": self.name,
