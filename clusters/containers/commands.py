@@ -192,8 +192,10 @@ async def _ls(call: Call) -> int:
             call.stderr(f"ls: cannot access '{path}': No such file or directory\n")
             code = 2
             continue
-        title = f"{path}:\n" if len(paths) > 1 and names != [path] else ""
-        call.stdout(title + "".join(f"{name}\n" for name in names))
+        folder = names != [path]
+        title = f"{path}:\n" if len(paths) > 1 and folder else ""
+        shown = [name for name in names if not (folder and name.startswith("."))]
+        call.stdout(title + "".join(f"{name}\n" for name in shown))
     return code
 
 

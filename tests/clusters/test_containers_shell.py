@@ -271,6 +271,53 @@ def test_files_of_mounts_are_read_and_written_on_the_host(tmp_path: Path) -> Non
     assert (tmp_path / "log").read_text() == "why\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        ("/dev/fakegpu*", "/dev/fakegpu0 /dev/fakegpu1 /dev/fakegpuctl"),
+        ("/dev/fakegpu[0-9]", "/dev/fakegpu0 /dev/fakegpu1"),
+        ("/d*/fakegpu?", "/dev/fakegpu0 /dev/fakegpu1"),
+        ("/dev/fakegpu[!c]", "/dev/fakegpu0 /dev/fakegpu1"),
+        ("/data/*", "/data/a b /data/c*"),
+        ("/data/.*d", "/data/.d"),
+        ("/data/*/", "/data/*/"),
+        ("/data/'c*'", "/data/c*"),
+        ("'/dev/fakegpu'*l", "/dev/fakegpuctl"),
+        ('"/dev/*"', "/dev/*"),
+        ("/dev/\\*", "/dev/*"),
+        ("/dev/x*", "/dev/x*"),
+        ("$P", "/dev/fakegpu0 /dev/fakegpu1"),
+        ('"$P"', "/dev/fakegpu?"),
+        ("/data/c*/x", "/data/c*/x"),
+    ],
+)
+def test_patterns_stand_for_the_paths_of_the_container(words: str, out: str, tmp_path: Path) -> None:
+    for name in ("a b", "c*", ".d"):
+        (tmp_path / name).touch()
+    view = ContainerView(
+        mounts=(VisibleMount("/data", str(tmp_path), "bind", ("rbind", "ro")),),
+        devices=tuple(
+            VisibleDevice(f"/dev/fakegpu{name}", "c", 240, number)
+            for number, name in enumerate(("0", "1", "ctl"))
+        ),
+    )
+    assert sh(f"P='/dev/fakegpu?'; echo {words}", view=view).out == f"{out}\n"
+
+
+def test_ls_shows_no_name_with_a_dot_unless_it_is_asked_for(tmp_path: Path) -> None:
+    for name in ("a", ".b"):
+        (tmp_path / name).touch()
+    view = ContainerView(mounts=(VisibleMount("/data", str(tmp_path), "bind", ("rbind", "ro")),))
+    assert sh("ls /data; ls /data/.b", view=view).out == "a\n/data/.b\n"
+
+
+def test_patterns_begin_in_the_folder_of_the_shell_and_serve_loops() -> None:
+    view = ContainerView(devices=(VisibleDevice("/dev/fakegpu0", "c", 240, 0),))
+    assert sh('cd /dev; for f in f*; do [ -c $f ] && echo $f; done; X=f*; echo "$X"', view=view).out == (
+        "fakegpu0\nf*\n"
+    )
+
+
 def test_paths_do_not_lead_out_of_the_container(tmp_path: Path) -> None:
     assert sh(f"cat /../../..{tmp_path}/x; echo $?").out == "1\n"
     (tmp_path / "x").write_text("secret")

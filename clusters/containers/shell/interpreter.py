@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from clusters.containers.commands import Call, find
 from clusters.containers.process import Process
-from clusters.containers.shell import builtins
+from clusters.containers.shell import builtins, patterns
 from clusters.containers.shell import streams as redirections
 from clusters.containers.shell.grammar import (
     AndOr,
@@ -276,7 +276,10 @@ class _Interpreter:
 
     def fields(self, words: Sequence[Word]) -> list[str]:
         """Words expanded to fields."""
-        return [text for word in words for text in expand(word, self.shell.value)]
+        return [text for word in words for text in expand(word, self.shell.value, self._paths)]
+
+    def _paths(self, pattern: str) -> list[str]:
+        return patterns.paths(pattern, self.shell.folder, self.shell.process.names)
 
     def _redirected(self, redirects: Sequence[Redirect], streams: Streams) -> Streams | None:
         """The streams of a command, or None when a redirection failed (reported, status set)."""

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from clusters.containers.shell.patterns import MAGIC, literal
+
 OPERATORS = ("&&", "&>", "||", ";;", ">>", ">&", "<<", "&", "|", ";", "(", ")", "<", ">", "\n")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REDIRECTION = re.compile(r"([0-9])(>>|>&|<<|>|<)")
@@ -221,17 +223,20 @@ def default_pieces(text: str, *, quoted: bool) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def expand(word: Word, value: Callable[[str], str | None]) -> list[str]:
-    """The fields of a word: variables replaced, unquoted ones split at blanks, quotes gone.
+def expand(
+    word: Word, value: Callable[[str], str | None], found: Callable[[str], list[str]] = lambda pattern: []
+) -> list[str]:
+    """The fields of a word: variables replaced, unquoted ones split at blanks, patterns replaced by paths, quotes gone.
 
-    `value` gives the value of a variable, or None when it is not set.
+    `value` gives the value of a variable, or None when it is not set; `found` the paths that match a pattern. A pattern
+    that nothing matches stays as it is.
     """
-    fields: list[str] = []
-    current: str | None = None
+    fields: list[_Text] = []
+    current: _Text | None = None
     for text, quoted, splits in _expanded(word.pieces, value):
         if not splits:
             if text or quoted:
-                current = (current or "") + text
+                current = (current or _Text()).plus(text, quoted=quoted)
             continue
         parts = re.split(r"[ \t\n]+", text)
         for index, part in enumerate(parts):
@@ -239,10 +244,26 @@ def expand(word: Word, value: Callable[[str], str | None]) -> list[str]:
                 fields.append(current)
                 current = None
             if part:
-                current = (current or "") + part
+                current = (current or _Text()).plus(part, quoted=False)
     if current is not None:
         fields.append(current)
-    return fields
+    return [result for field in fields for result in field.paths(found) or [field.text]]
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A field, and the pattern that it is where something in it is not quoted."""
+
+    text: str = ""
+    pattern: str = ""
+    magic: bool = False
+
+    def plus(self, text: str, *, quoted: bool) -> _Text:
+        magic = self.magic or (not quoted and not MAGIC.isdisjoint(text))
+        return _Text(self.text + text, self.pattern + (literal(text) if quoted else text), magic)
+
+    def paths(self, found: Callable[[str], list[str]]) -> list[str]:
+        return found(self.pattern) if self.magic else []
 
 
 def expand_joined(word: Word, value: Callable[[str], str | None]) -> str:
