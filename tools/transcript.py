@@ -8,14 +8,15 @@ from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
 _SPAN = re.compile(r"(<!-- transcript -->\n```\n).*?(```\n<!-- end of transcript -->)", re.DOTALL)
-_HEAD, _TAIL = 12, 12
+_HEAD = 12
 
 
 def shorten(lines: list[str]) -> list[str]:
-    """The first rows of the table, a mark, and the end of the output."""
-    if len(lines) <= _HEAD + _TAIL:
+    """The first rows of the table, a mark, the last area and the totals."""
+    blanks = [index for index, line in enumerate(lines) if not line]
+    if len(blanks) < 2 or blanks[-2] <= _HEAD:
         return lines
-    return [*lines[:_HEAD], "...", *lines[-_TAIL:]]
+    return [*lines[:_HEAD], "...", *lines[blanks[-2] :]]
 
 
 def main() -> int:
