@@ -225,7 +225,8 @@ def test_a_driver_that_ends_is_started_again(up: Up) -> None:
     assert len(before) == 1
     os.kill(before.pop(), signal.SIGKILL)
     until(lambda: drivers() and not drivers() & before, "another driver runs")
-    assert "ended with signal SIGKILL" in (up.folders / "drakit" / "log").read_text()
+    log = up.folders / "drakit" / "log"
+    until(lambda: "ended with signal SIGKILL" in log.read_text(), "the end of the driver is in the log")
 
 
 def test_drivers_get_the_folder_and_the_environment_of_the_caller(up: Up) -> None:

@@ -6,12 +6,12 @@ validation, validating admission, storage. What admission sets is therefore owne
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
 from clusters.api_status import ApiError, bad_request, conflict, invalid, not_found
+from clusters.chance import CHANCE
 from clusters.embedded.apiserver.admission.request import Request
 from clusters.embedded.apiserver.auth import escalation
 from clusters.embedded.apiserver.call import Call, gvk_of, moment
@@ -126,7 +126,7 @@ def check_namespace(served: Served, obj: Object, namespace: str) -> None:
 
 
 def _generated(prefix: str) -> str:
-    suffix = "".join(random.choices(_SUFFIX_CHARACTERS, k=_SUFFIX_LENGTH))
+    suffix = "".join(CHANCE.choices(_SUFFIX_CHARACTERS, k=_SUFFIX_LENGTH))
     return prefix[:_PREFIX_LENGTH] + suffix
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import re
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from clusters.chance import CHANCE
 from clusters.client import ClientError
 from clusters.clock import Clock, parse_stamp
 from clusters.embedded.components.client import ApiClient, Object
@@ -226,10 +226,10 @@ def _changes(body: Object) -> Object | None:
 def _pauses(body: Object) -> Iterator[float]:
     """Seconds before each further attempt; components shall not come all at once when the server is back."""
     yield _RETRY_SECONDS * (
-        random.random() if body["apiVersion"] == "v1" else 1.0 + _JITTER * random.random()
+        CHANCE.random() if body["apiVersion"] == "v1" else 1.0 + _JITTER * CHANCE.random()
     )
     for _ in range(_ATTEMPTS - 2):
-        yield _RETRY_SECONDS * (1.0 if body["apiVersion"] == "v1" else 1.0 + _JITTER * random.random())
+        yield _RETRY_SECONDS * (1.0 if body["apiVersion"] == "v1" else 1.0 + _JITTER * CHANCE.random())
 
 
 def _identity(regarding: Mapping[str, Any]) -> tuple[str, ...]:

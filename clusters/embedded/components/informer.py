@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from clusters.chance import CHANCE
 from clusters.client import ClientError
 from clusters.embedded.components.client import JSON, METADATA_LIST, METADATA_ONLY, ApiClient, Object
 
@@ -114,7 +114,7 @@ class Informer:
                     retry = _FIRST_RETRY
                     continue
                 # A server that ends watches at once must not be asked without a pause.
-                await asyncio.sleep(retry * random.uniform(1.0, 1.5))
+                await asyncio.sleep(retry * CHANCE.uniform(1.0, 1.5))
                 retry = min(retry * 2, _LAST_RETRY)
             except ClientError as error:
                 if error.code in (410, 400) or error.reason == "Expired":
@@ -122,7 +122,7 @@ class Informer:
                     if error.code == 410:
                         continue
                 _LOG.debug("informer %s: %s", self.resource, error)
-                await asyncio.sleep(retry * random.uniform(1.0, 1.5))
+                await asyncio.sleep(retry * CHANCE.uniform(1.0, 1.5))
                 retry = min(retry * 2, _LAST_RETRY)
 
     async def _relist(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Iterable
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from clusters.api_status import ApiError
+from clusters.chance import CHANCE
 from clusters.embedded.apiserver import negotiation
 from clusters.embedded.apiserver import options as request_options
 from clusters.embedded.apiserver.call import Call
@@ -139,7 +139,7 @@ def _timeout(call: Call, options: ListOptions) -> float:
     if options.timeout is not None and options.timeout > 0:
         return float(options.timeout)
     low, high = call.api.config.watch_timeout
-    return random.uniform(low, high)
+    return CHANCE.uniform(low, high)
 
 
 async def watch(call: Call, served: Served, headers: dict[str, str]) -> web.StreamResponse:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import random
 from typing import Any, Final
 
+from clusters.chance import CHANCE
 from clusters.embedded.apiserver.storage import Object, Reader
 from clusters.embedded.apiserver.strategies.base import Write, keep_status
 from clusters.embedded.apiserver.strategies.core import CoreStrategy
@@ -56,13 +56,13 @@ class ServiceStrategy(CoreStrategy):
             used = {port.get("nodePort") for other in others for port in other.get("ports") or []}
             for port in spec.get("ports") or []:
                 if not port.get("nodePort"):
-                    port["nodePort"] = random.choice([each for each in _NODE_PORTS if each not in used])
+                    port["nodePort"] = CHANCE.choice([each for each in _NODE_PORTS if each not in used])
                 used.add(port["nodePort"])
 
 
 def _free_address(used: set[Any]) -> str:
     while True:
         # The first 256 addresses are for those who choose one.
-        address = str(_NETWORK[random.randrange(257, _NETWORK.num_addresses - 1)])
+        address = str(_NETWORK[CHANCE.randrange(257, _NETWORK.num_addresses - 1)])
         if address not in used:
             return address

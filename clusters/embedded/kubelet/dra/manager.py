@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from clusters.chance import CHANCE
 from clusters.client import ClientError
 from clusters.embedded.kubelet.dra.checkpoint import CheckpointError
 from clusters.embedded.kubelet.dra.claim_names import PodClaim, check_owner, is_reserved, pod_claims
@@ -321,7 +321,7 @@ class ClaimManager:
 def _in_any_order(batches: Mapping[str, object]) -> list[str]:
     """Drivers are called in no particular order, as by a real kubelet; nobody should rely on one."""
     drivers = list(batches)
-    random.shuffle(drivers)
+    CHANCE.shuffle(drivers)
     return drivers
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from typing import Final
 
+from clusters.chance import CHANCE
 from clusters.client import ClientError
 from clusters.clock import Clock
 from clusters.embedded.components.client import ApiClient
@@ -85,7 +85,7 @@ class SliceWiper:
                 self._log.info(
                     "ResourceSlices of %r not wiped, will retry: %s", driver or "all drivers", error
                 )
-                await self._clock.sleep(pause * (1 + random.random() * _JITTER))
+                await self._clock.sleep(pause * (1 + CHANCE.random() * _JITTER))
                 pause = min(pause * 2, _LAST_RETRY)
             else:
                 self._log.info("wiped ResourceSlices, selector %s", selector)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Mapping
 from typing import Any, Final
 
+from clusters.chance import CHANCE
 from clusters.client import ClientError
 from clusters.clock import Clock
 from clusters.embedded.components.client import ApiClient
@@ -79,7 +79,7 @@ class NodeRegistration:
     async def run_status(self) -> None:
         """Keep the status up to date until cancelled."""
         while True:
-            await self._clock.sleep(self._config.status_frequency * (1 + random.random() * 0.04))
+            await self._clock.sleep(self._config.status_frequency * (1 + CHANCE.random() * 0.04))
             for _ in range(_ATTEMPTS):
                 try:
                     await self._update_status()
@@ -152,7 +152,7 @@ class NodeRegistration:
             except ClientError as error:
                 lease = None
                 self._log.info('Failed to update lease err="%s"', error)
-            await self._clock.sleep(interval * (1 + random.random() * 0.04))
+            await self._clock.sleep(interval * (1 + CHANCE.random() * 0.04))
 
     async def _renew(self, lease: Object | None, owner: Object) -> Object:
         spec = {

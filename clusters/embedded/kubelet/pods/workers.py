@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from clusters.chance import CHANCE
 from clusters.client import ClientError
 from clusters.clock import Clock
 from clusters.containers.model import RuntimeServiceError
@@ -180,7 +180,7 @@ class PodWorkers:
 
 
 def _jittered(seconds: float) -> float:
-    return seconds * (1.0 + random.random() * _JITTER)
+    return seconds * (1.0 + CHANCE.random() * _JITTER)
 
 
 def _grace(known: float, pod: Object) -> float:

@@ -8,13 +8,13 @@ and PreBind. Source: kubernetes v1.37.2 `pkg/scheduler/framework/plugins/dynamic
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from allocator import Allocator, CelCache, SliceCache
 from allocator.node_match import NodeSelection, NodeSelectorError
+from clusters.chance import CHANCE
 from clusters.client import ClientError
 from clusters.clock import Clock
 from clusters.embedded.components.events import EventRecorder
@@ -184,7 +184,7 @@ class DynamicResources(Plugin):
         if found is None:
             return None, unschedulable()
         candidates = list(found.unavailable)
-        random.shuffle(candidates)
+        CHANCE.shuffle(candidates)
         for index in candidates:
             claim = found.claims[index]
             consumers = {consumer["uid"] for consumer in reserved_for(claim)}
