@@ -205,7 +205,7 @@ def parameters_are_visible(bench: ClusterBench) -> None:
         raise NotTestable("the descriptor has no configs.visible")
     config = opaque(bench.descriptor.name, configs.visible)
     bench.make_claim("claim", request(bench.device_class), configs=[config])
-    bench.make_pod("pod", claims={"device": "claim"})
+    bench.make_pod("pod", claims={"device": "claim"}, node=bench.nodes[0].name)
     bench.wait_running("pod")
     seen = str(bench.observe("pod").document)
     check(configs.visible_text in seen, f"{configs.visible_text} in what the container sees", seen)

@@ -145,7 +145,10 @@ class ClusterBench(Objects):
 
     @property
     def device_class(self) -> str:
-        """A class of all devices of the driver under test, which runs on the shared nodes. Raises InputError."""
+        """A class of all devices of the driver under test, which runs on the shared nodes. Raises InputError.
+
+        Other tests may run it on nodes of their own for a while: a Pod that wants a device names its node.
+        """
         return self._device_class()
 
     @property
