@@ -42,7 +42,7 @@ from drakit.output import UserError, standard_output, write_out
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
 @click.option(
-    "--parallel", type=click.IntRange(1, 64), default=10, show_default=True, help="Tests at the same time."
+    "--parallel", type=click.IntRange(1, 64), default=14, show_default=True, help="Tests at the same time."
 )
 def command(
     driver: Path | None,

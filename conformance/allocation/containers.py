@@ -111,7 +111,7 @@ def init_container(bench: ClusterBench) -> None:
         "pod",
         claims={"device": "claim"},
         initContainers=[container("init", ("probe", "--exit", "0"), claims=["device"])],
-        containers=[container("main", ("sleep", "infinity"))],
+        containers=[container("main", ("probe",))],
     )
     bench.wait_running("pod")
     _check_sees(bench, "pod", "init", _claims(("claim", "device")))
@@ -125,7 +125,7 @@ def sidecar_container(bench: ClusterBench) -> None:
         "pod",
         claims={"device": "claim"},
         initContainers=[container("sidecar", claims=["device"], restartPolicy="Always")],
-        containers=[container("main", ("sleep", "infinity"))],
+        containers=[container("main", ("probe",))],
     )
     bench.wait_running("pod")
     _check_sees(bench, "pod", "sidecar", _claims(("claim", "device")))

@@ -8,7 +8,7 @@ from conformance.cluster.manifests import container, request
 from conformance.model import check
 from node_api import services
 
-_SLEEP = ("sleep", "infinity")
+_RUN = ("probe",)
 
 
 def _start(bench: ClusterBench, name: str, claim: str, device_class: str) -> str:
@@ -17,7 +17,7 @@ def _start(bench: ClusterBench, name: str, claim: str, device_class: str) -> str
     bench.make_pod(
         name,
         claims={"device": claim},
-        containers=[container(command=_SLEEP, claims=["device"])],
+        containers=[container(command=_RUN, claims=["device"])],
         node=bench.nodes[0].name,
     )
     return uid
@@ -109,7 +109,7 @@ def running_pods_stay(bench: ClusterBench) -> None:
     bench.nodes[0].kubelet.start()
     _wait_registered(bench, notified)
     # A Pod that comes afterwards shows that the new kubelet has looked at everything.
-    bench.make_pod("later", containers=[container(command=_SLEEP)], node=bench.nodes[0].name)
+    bench.make_pod("later", containers=[container(command=_RUN)], node=bench.nodes[0].name)
     bench.wait_running("later")
 
     def runs_on() -> bool:

@@ -10,12 +10,12 @@ from conformance.model import check
 from node_api import services
 
 _FAILED = "FailedPrepareDynamicResources"
-_SLEEP = ("sleep", "infinity")
+_RUN = ("probe",)
 
 
 def _start(bench: ClusterBench, name: str, claim: str) -> None:
     """A Pod with one claim whose container runs on."""
-    bench.make_pod(name, claims={"device": claim}, containers=[container(command=_SLEEP, claims=["device"])])
+    bench.make_pod(name, claims={"device": claim}, containers=[container(command=_RUN, claims=["device"])])
 
 
 def _wait_prepared(bench: ClusterBench, driver: KitDriver, uid: str) -> None:
@@ -80,7 +80,7 @@ def refuses_an_unallocated_claim(bench: ClusterBench) -> None:
     bench.make_pod(
         "pod",
         claims={"device": "claim"},
-        containers=[container(command=_SLEEP, claims=["device"])],
+        containers=[container(command=_RUN, claims=["device"])],
         nodeName=bench.nodes[0].name,
     )
     bench.wait_event(_FAILED, "is not allowed to use ResourceClaim claim", "pod")
@@ -167,7 +167,7 @@ def no_claim_no_wait(bench: ClusterBench) -> None:
     bench.make_pod(
         "pod",
         templates={"device": "missing"},
-        containers=[container(command=_SLEEP, claims=["device"])],
+        containers=[container(command=_RUN, claims=["device"])],
         nodeName=bench.nodes[0].name,
     )
     bench.wait_event(_FAILED, "ResourceClaim not created yet", "pod")

@@ -11,7 +11,7 @@ from conformance.cluster.kit_driver import KitDriver
 from conformance.cluster.manifests import Object, container, request, resource_slice
 from conformance.model import check
 
-_SLEEP = ("sleep", "infinity")
+_RUN = ("probe",)
 _WIPE_SECONDS = 30
 """A kubelet removes slices of a driver this long after its last connection to it."""
 
@@ -22,7 +22,7 @@ def _pod(bench: ClusterBench, name: str, device_class: str, node: str = "") -> N
     bench.make_pod(
         name,
         claims={"device": name},
-        containers=[container(command=_SLEEP, claims=["device"])],
+        containers=[container(command=_RUN, claims=["device"])],
         node=node,
     )
 
