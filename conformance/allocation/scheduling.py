@@ -239,6 +239,8 @@ def each_device_once(bench: ClusterBench) -> None:
     nodes = bench.nodes[:2]
     half = _LOAD // len(nodes)
     for node in nodes:
+        # With a driver, since kubelets try again and again to start Pods without one.
+        bench.kit_driver(node)
         bench.publish(*(f"dev-{number}" for number in range(half)), node=node)
     bench.make_template("template", request(bench.make_class()))
     pods = [f"pod-{number}" for number in range(_LOAD)]
