@@ -23,6 +23,7 @@ from dra_api.quantity import Quantity
 _NO_DEVICES = "cannot allocate all claims"
 _MAX_CONSUMERS = 256
 _LOAD = 40
+_SELECTED = 10
 _WATCH_SECONDS = 20.0
 _RETRY_SECONDS = 15.0
 
@@ -196,18 +197,24 @@ def placed_pods_count(bench: ClusterBench) -> None:
 
 @requirement("ALC-SCH-12")
 def hostname_selector(bench: ClusterBench) -> None:
-    for number, node in enumerate(bench.nodes[:2]):
-        bench.publish(f"dev-{number}", node=node)
+    nodes = bench.nodes[:2]
+    for node in nodes:
+        bench.kit_driver(node)
+        # Room for all Pods on either node: only the selector keeps them apart.
+        bench.publish(*(f"dev-{number}" for number in range(_SELECTED)), node=node)
     name = bench.make_class()
-    for number, node in enumerate(bench.nodes[:2]):
-        bench.make_claim(f"claim-{number}", request(name))
+    places: dict[str, str] = {}
+    for number in range(_SELECTED):
+        node = nodes[number % len(nodes)]
         hostname = bench.client.get("v1", "nodes", node.name)["metadata"]["labels"]["kubernetes.io/hostname"]
+        bench.make_claim(f"claim-{number}", request(name))
         bench.make_pod(f"pod-{number}", claims={"device": f"claim-{number}"}, node=hostname)
-    for number, node in enumerate(bench.nodes[:2]):
-        place = bench.wait_scheduled(f"pod-{number}")
-        check(place == node.name, f"pod-{number} on {node.name}", place)
-        found = device_names(bench, f"claim-{number}")
-        check(found == [f"dev-{number}"], f"the device of {node.name}, dev-{number}", found)
+        places[f"pod-{number}"] = node.name
+    found = {pod: bench.wait_scheduled(pod) for pod in places}
+    check(found == places, f"each Pod on the node it selects: {places}", found)
+    for number, place in enumerate(places.values()):
+        (device,) = bench.devices_of(f"claim-{number}")
+        check(device.startswith(f"{place}/"), f"a device of {place}", device)
 
 
 @requirement("ALC-SCH-13")
