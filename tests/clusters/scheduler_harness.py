@@ -162,6 +162,15 @@ class Bench:
 
         return self.until(failed, lambda: f"{name} has not failed: {self.get_pod(name)['status']}")
 
+    def message_with(self, name: str, part: str) -> str:
+        """Wait until the pod is refused with a text that has this part; the text."""
+
+        def message() -> str:
+            text = str(self.condition(name).get("message", ""))
+            return text if part in text else ""
+
+        return self.until(message, lambda: str(self.condition(name)))
+
     def becomes(self, name: str, message: str) -> None:
         """Wait until the pod is refused with this text."""
         self.until(lambda: self.condition(name).get("message") == message, lambda: str(self.condition(name)))
