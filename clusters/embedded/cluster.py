@@ -16,19 +16,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clusters import gates
-from clusters.client import Client, ClientError
+from clusters.bare_node import KitNode
+from clusters.client import Client
 from clusters.clock import Clock
-from clusters.descriptor import Descriptor
+from clusters.driver_account import DriverAccounts
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
 from clusters.embedded.apiserver.server import ListenError
 from clusters.embedded.apiserver.thread import ServerThread
 from clusters.embedded.hosting import Hosting, ServerComponent
-from clusters.embedded.node import EmbeddedBareNode, EmbeddedNode
 from clusters.guardian import Guardian
 from clusters.interface import ClusterError, ClusterSpec, Component, NodeSpec
-from clusters.process import StartError
+from clusters.node import DriverNode, node_paths
 from clusters.proxies import kubeconfig
 from clusters.proxies.api_proxy import ApiProxy
 from clusters.proxies.client_view import ClientView
@@ -41,18 +41,16 @@ if TYPE_CHECKING:
 _PREFIX = "dk-"
 # What tempfile appends to a prefix, and the longest name of a node's folder.
 _RANDOM_CHARACTERS, _NODE_FOLDER = 8, "n9999"
-_DRIVER_NAMESPACE = "kube-system"
 _CLOSE_SECONDS = 10.0
 _POLL = 0.02
 # Seconds between a node's looks at its sockets, longer where there are more than four nodes: each look takes the
 # interpreter from API server and components, and those of 20 nodes took half of it.
 _SOCKET_POLL, _NODES_PER_POLL = 0.02, 4
-_RBAC = "rbac.authorization.k8s.io/v1"
 # Thousands of API objects live long, and those of a request do not hang in cycles: with Python's own thresholds a fifth
 # of the CPU time of a cluster goes into looking for garbage.
 _COLLECT_AFTER = (20_000, 20, 100)
 
-_Node = TypeVar("_Node", bound=EmbeddedNode)
+_Node = TypeVar("_Node", bound=DriverNode)
 
 
 def check_room(driver: str) -> None:
@@ -92,10 +90,10 @@ class EmbeddedCluster:
         self.clock = Clock()
         self._serial = itertools.count(1)
         self._lock = threading.Lock()
-        self._bare: list[EmbeddedNode] = []
+        self._bare: list[DriverNode] = []
         self._whole: list[EmbeddedWholeNode] = []
         self._clients: dict[str, Client] = {}
-        self._accounts: dict[str, tuple[str, str]] = {}
+        self._accounts: DriverAccounts | None = None
         self._proxy: ApiProxy | None = None
         self._hosting: Hosting | None = None
         self._control_plane: ControlPlane | None = None
@@ -145,6 +143,7 @@ class EmbeddedCluster:
         self._ca_file = self.root / "ca.pem"
         self._ca_file.write_bytes(self._server.ca_pem)
         self._proxy = ApiProxy(self._server.url, self._server.ca_pem)
+        self._accounts = DriverAccounts(self.client())
         self._hosting = Hosting(self._server, self._tokens, self.clock, self._gates)
         if not self.spec.control_plane:
             return
@@ -245,9 +244,9 @@ class EmbeddedCluster:
             context_name=name,
         )
 
-    def add_node(self, spec: NodeSpec | None = None) -> EmbeddedBareNode:
+    def add_node(self, spec: NodeSpec | None = None) -> KitNode:
         """One more bare node."""
-        node = self._make(EmbeddedBareNode, spec or NodeSpec())
+        node = self._make(KitNode, spec or NodeSpec())
         with self._lock:
             self._bare.append(node)
             closed = self._closed
@@ -257,17 +256,17 @@ class EmbeddedCluster:
         return node
 
     def _make(self, kind: Callable[..., _Node], spec: NodeSpec, **parts: Any) -> _Node:
-        if self._proxy is None or self._closed:
+        if self._proxy is None or self._accounts is None or self._closed:
             raise RuntimeError("the cluster is not running")
         number = next(self._serial)
         name = spec.name or f"node-{number}"
         return kind(
             name,
             spec,
-            self.root / f"n{number}",
+            node_paths(self.root / f"n{number}"),
             client=self.client(),
             guardian=self._guardian,
-            identity=self._driver_identity,
+            accounts=self._accounts,
             api_proxy=ClientView(self._proxy, f"driver-on-{name}"),
             poll_interval=_SOCKET_POLL * max(1.0, len(self.spec.nodes) / _NODES_PER_POLL),
             **parts,
@@ -282,36 +281,6 @@ class EmbeddedCluster:
         for token in (self._admin_token, self._kubelet_token):
             text = text.replace(token, "[token]")
         return text
-
-    def _driver_identity(self, descriptor: Descriptor) -> tuple[str, str]:
-        """Namespace and service account of a driver, with exactly the declared permissions; made once."""
-        client = self.client()
-        with self._lock:
-            if descriptor.name in self._accounts:
-                return self._accounts[descriptor.name]
-            account = descriptor.name
-            role = _object(_RBAC, "ClusterRole", f"drakit:driver:{account}")
-            role["rules"] = [rule.as_dict() for rule in descriptor.permissions]
-            try:
-                client.create(_RBAC, "clusterroles", role)
-            except ClientError as error:
-                # Nothing has been made yet, so that the next node hears the same.
-                raise StartError(f"permissions: the API server refuses them: {error.message}") from None
-            client.create(
-                "v1", "serviceaccounts", _object("v1", "ServiceAccount", account), _DRIVER_NAMESPACE
-            )
-            binding = _object(_RBAC, "ClusterRoleBinding", f"drakit:driver:{account}")
-            binding["roleRef"] = {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": f"drakit:driver:{account}",
-            }
-            binding["subjects"] = [
-                {"kind": "ServiceAccount", "name": account, "namespace": _DRIVER_NAMESPACE}
-            ]
-            client.create(_RBAC, "clusterrolebindings", binding)
-            self._accounts[descriptor.name] = (_DRIVER_NAMESPACE, account)
-            return self._accounts[descriptor.name]
 
     def close(self) -> None:
         """Stop nodes, clients and the API server, and remove every file."""
@@ -352,7 +321,3 @@ def _short(message: str) -> str:
 def _condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
     conditions = (obj.get("status") or {}).get("conditions") or []
     return next((condition for condition in conditions if condition.get("type") == kind), {})
-
-
-def _object(api_version: str, kind: str, name: str) -> dict[str, object]:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}

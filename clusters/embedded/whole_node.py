@@ -5,28 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from clusters.client import Client
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.hosting import Hosting, node_user
 from clusters.embedded.kubelet.config import DEFAULT_CAPACITY, KubeletConfig
 from clusters.embedded.kubelet.kubelet import Kubelet
 from clusters.embedded.kubelet.plugins import PluginManager
-from clusters.embedded.node import EmbeddedNode
-from clusters.embedded.runtime.runtime import Runtime
-from clusters.interface import NodeSpec
+from clusters.interface import NodePaths, NodeSpec
+from clusters.node import DriverNode
 from clusters.observation import Observation, parse_observation
 
 
-class EmbeddedWholeNode(EmbeddedNode):
+class EmbeddedWholeNode(DriverNode):
     """Kubelet and runtime live in the thread of the components; the runtime survives the kubelet."""
 
     def __init__(
         self,
         name: str,
         spec: NodeSpec,
-        root: Path,
+        paths: NodePaths,
         *,
         client: Client,
         hosting: Hosting,
@@ -35,14 +34,14 @@ class EmbeddedWholeNode(EmbeddedNode):
         api_token: str,
         **parts: Any,
     ) -> None:
-        """`number` counts nodes, `kubelet` holds fields of a KubeletConfiguration, the rest is EmbeddedNode's."""
+        """`number` counts nodes, `kubelet` holds fields of a KubeletConfiguration, the rest is DriverNode's."""
         config = _config(spec, kubelet, api_token)
-        super().__init__(name, spec, root, client=client, **parts)
+        super().__init__(name, spec, paths, client=client, **parts)
 
         async def make_runtime() -> Runtime:
             # One /24 of 10.244.0.0/14 for each node, as a controller manager would hand them out.
             pod_cidr = f"10.{244 + number // 256}.{number % 256}.0/24"
-            return Runtime([self.paths.cdi], root / "containers", hosting.clock, pod_cidr)
+            return Runtime([self.paths.cdi], paths.root / "containers", hosting.clock, pod_cidr)
 
         def plugins() -> PluginManager:
             return PluginManager(name, self.paths.kubelet_registry, poll_interval=self._poll_interval)

@@ -14,8 +14,8 @@ from clusters.clock import Clock
 from clusters.containers.model import ContainerConfig, ContainerState, ContainerStatus, SandboxConfig
 from clusters.containers.process import Process
 from clusters.containers.programs import parse
+from clusters.containers.runtime import Runtime
 from clusters.containers.view import ContainerView
-from clusters.embedded.runtime import Runtime
 
 PATIENCE = 10.0
 

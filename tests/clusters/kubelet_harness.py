@@ -17,6 +17,7 @@ from small_driver import NAME, SmallDriver
 
 from clusters.client import ClientError
 from clusters.clock import Clock
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
@@ -26,7 +27,6 @@ from clusters.embedded.components.component import Context
 from clusters.embedded.kubelet.config import KubeletConfig
 from clusters.embedded.kubelet.kubelet import Kubelet
 from clusters.embedded.kubelet.plugins import Backoff, PluginManager, Timeouts
-from clusters.embedded.runtime.runtime import Runtime
 from clusters.tls import client_context
 
 NODE = "n1"

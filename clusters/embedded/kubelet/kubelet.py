@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.components.component import Context
 from clusters.embedded.kubelet.config import KubeletConfig, KubeletPaths
 from clusters.embedded.kubelet.life import KubeletLife
 from clusters.embedded.kubelet.plugins import PluginManager
-from clusters.embedded.runtime.runtime import Runtime
 
 COMPONENT: Final = "kubelet"
 

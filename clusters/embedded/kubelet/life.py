@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.components.component import Context
 from clusters.embedded.components.events import EventRecorder
 from clusters.embedded.components.informer import Informer
@@ -34,7 +35,6 @@ from clusters.embedded.kubelet.serving.https import KubeletServer
 from clusters.embedded.kubelet.serving.metrics import Metrics
 from clusters.embedded.kubelet.serving.pod_resources import PodResourcesServer
 from clusters.embedded.kubelet.threads import in_thread
-from clusters.embedded.runtime.runtime import Runtime
 
 _NODE_ALLOCATABLE: Final = "DRANodeAllocatableResources"
 _CLAIMS: Final = ("resource.k8s.io/v1", "resourceclaims")

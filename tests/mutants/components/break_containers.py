@@ -26,7 +26,7 @@ def ignores_undefined_devices() -> None:
 
 
 def _forget_devices(keep: Any) -> None:
-    from clusters.embedded.runtime.runtime import Runtime
+    from clusters.containers.runtime.runtime import Runtime
 
     real = Runtime.create_container
 

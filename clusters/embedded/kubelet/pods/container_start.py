@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from clusters.client import ClientError
 from clusters.clock import Clock
 from clusters.containers.model import ContainerConfig, ContainerState, RuntimeServiceError
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.kubelet.dra.claims import ClaimError
 from clusters.embedded.kubelet.pods import objects
 from clusters.embedded.kubelet.pods.actions import HASH_ANNOTATION, container_hash
@@ -24,7 +25,6 @@ from clusters.embedded.kubelet.pods.runtime_state import PodRuntime
 from clusters.embedded.kubelet.pods.sync_result import CRASH_LOOP, StartError
 from clusters.embedded.kubelet.pods.termination_message import PATH_ANNOTATION, POLICY_ANNOTATION
 from clusters.embedded.kubelet.pods.volumes import PodVolumes, SubPathError
-from clusters.embedded.runtime.runtime import Runtime
 from dra_api.quantity import Quantity
 
 RESTART_COUNT_ANNOTATION: Final = "io.kubernetes.container.restartCount"

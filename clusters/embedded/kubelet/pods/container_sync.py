@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from clusters.clock import Clock
 from clusters.containers.model import ContainerState, ContainerStatus, RuntimeServiceError, SandboxConfig
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.kubelet.dra.claims import ClaimError
 from clusters.embedded.kubelet.pods import objects
 from clusters.embedded.kubelet.pods.actions import PodActions, compute_actions
@@ -21,7 +22,6 @@ from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.pods.runtime_state import PodRuntime, runtime_of_pod
 from clusters.embedded.kubelet.pods.sync_result import StartError, SyncResult
 from clusters.embedded.kubelet.pods.termination_order import TerminationOrder
-from clusters.embedded.runtime.runtime import Runtime
 
 MINIMUM_GRACE = 2.0
 """Seconds that a container gets in any case."""

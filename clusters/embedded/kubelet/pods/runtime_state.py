@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from clusters.containers.model import ContainerState, ContainerStatus, Sandbox, SandboxState
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.kubelet.pods.objects import POD_UID_LABEL, Object, is_host_network
-from clusters.embedded.runtime.runtime import Runtime
 
 NO_SANDBOX: Final = "no pod sandbox exists"
 _SEVERAL: Final = "multiple pod sandboxes are ready and need to be reconciled"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.components.informer import Informer
 from clusters.embedded.kubelet.dra.manager import ClaimManager
 from clusters.embedded.kubelet.pods import objects
@@ -18,7 +19,6 @@ from clusters.embedded.kubelet.pods.status_manager import StatusManager
 from clusters.embedded.kubelet.pods.sync_result import SyncError
 from clusters.embedded.kubelet.pods.syncer import PodSyncer
 from clusters.embedded.kubelet.pods.workers import PodWorkers
-from clusters.embedded.runtime.runtime import Runtime
 
 
 class PodSource:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from clusters.clock import Clock, parse_stamp
 from clusters.containers.model import ContainerState
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.kubelet.dra.manager import ClaimManager
 from clusters.embedded.kubelet.pods import objects
 from clusters.embedded.kubelet.pods.container_start import NodeFacts, Record
@@ -21,7 +22,6 @@ from clusters.embedded.kubelet.pods.runtime_state import PodRuntime, runtime_of_
 from clusters.embedded.kubelet.pods.status_manager import StatusManager
 from clusters.embedded.kubelet.pods.sync_result import SyncError, SyncResult
 from clusters.embedded.kubelet.pods.volumes import PodVolumes, VolumeError
-from clusters.embedded.runtime.runtime import Runtime
 
 _VOLUME_BACKOFF = 0.5
 _MAX_VOLUME_BACKOFF = 122.0

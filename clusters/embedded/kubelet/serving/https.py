@@ -16,6 +16,7 @@ from clusters import tls
 from clusters.clock import Clock
 from clusters.containers.log_reader import read_logs
 from clusters.containers.model import ContainerState, RuntimeServiceError
+from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.kubelet.config import KubeletConfig
 from clusters.embedded.kubelet.dra.claims import ClaimCache
 from clusters.embedded.kubelet.pods import objects
@@ -26,7 +27,6 @@ from clusters.embedded.kubelet.pods.status_manager import StatusManager
 from clusters.embedded.kubelet.serving.log_options import LogRequestError, read_options, wants_previous
 from clusters.embedded.kubelet.serving.metrics import Metrics
 from clusters.embedded.kubelet.threads import in_thread
-from clusters.embedded.runtime.runtime import Runtime
 
 _OPEN: Final = ("/healthz",)
 _SHUTDOWN_SECONDS: Final = 0.2

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from clusters.embedded.runtime.runtime import Runtime
+from clusters.containers.runtime.runtime import Runtime
 
 __all__ = ["Runtime"]

@@ -31,11 +31,11 @@ from clusters.containers.model import (
 )
 from clusters.containers.process import Process, StartError, happens_within, outcome
 from clusters.containers.programs import parse
+from clusters.containers.runtime.changes import Changes, Notifier
+from clusters.containers.runtime.execution import exec_error, run_exec
+from clusters.containers.runtime.injection import build, view
 from clusters.containers.startability import command_problem, start_problem
 from clusters.containers.view import ContainerView
-from clusters.embedded.runtime.changes import Changes, Notifier
-from clusters.embedded.runtime.execution import exec_error, run_exec
-from clusters.embedded.runtime.injection import build, view
 from node_api import cdi
 from node_api.cdi import parse_spec
 
