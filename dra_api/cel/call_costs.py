@@ -48,6 +48,10 @@ def call_cost(function: str, overload: str, args: Sequence[Any], result: Any) ->
 _SETS: Final = {"list_sets_contains_list": 1, "list_sets_intersects_list": 1, "list_sets_equivalent_list": 2}
 LIST_COST: Final = 10
 """The cost of making a list."""
+# A requirement of a selector is two characters at least; it costs a list and a struct.
+_REQUIREMENT_COST: Final = 50
+CHECK_COST: Final = 350_000
+"""The cost of asking the authorizer."""
 
 
 def _extension_cost(overload: str, args: Sequence[Any], result: Any) -> int | None:
@@ -74,6 +78,8 @@ def _self_comparison(values: Any) -> int:
 
 
 def _library_cost(function: str, overload: str, args: Sequence[Any], result: Any) -> int | None:
+    if function == "check":
+        return CHECK_COST
     if function in _NOMINAL:
         return 1
     if function in _TRAVERSALS:
@@ -90,6 +96,9 @@ def _library_cost(function: str, overload: str, args: Sequence[Any], result: Any
         return 1 if overload == "cidr_ip" else passes(size(args[0]))
     if len(args) < 2:
         return None
+    if function in ("fieldSelector", "labelSelector"):
+        length = size(args[1])
+        return LIST_COST + passes(length) + ceil(length / 2) * _REQUIREMENT_COST
     if function in ("find", "findAll"):
         return _regex(size(args[0]), size(args[1]))
     if function in ("containsIP", "containsCIDR"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from .. import features as gates
 from .build import Builder
-from .checker import Checked, check
+from .checker import Checked, Names, check
 from .environment import Environment, environment
 from .errors import CompileError
 from .planner import Planner
@@ -49,12 +49,22 @@ def _environment(features: Collection[str], *, stored: bool) -> Environment:
 
 
 def _plan(expression: str, env: Environment, type_problem: Callable[[Type], str | None]) -> Plan:
+    return plan_in(expression, env.names, ("device",), type_problem)
+
+
+def plan_in(
+    expression: str, names: Names, variables: Sequence[str], type_problem: Callable[[Type], str | None]
+) -> Plan:
+    """The plan of an expression in any environment; `variables` are in the order of their slots.
+
+    `type_problem` says why the type of the result does not fit. Raises CompileError.
+    """
     source = Source(expression)
     builder = Builder(source)
     expr = read(source, builder)
     if source.problem_count or expr is None:
         raise _failed(source)
-    checked = check(expr, source, builder.positions, env.names)
+    checked = check(expr, source, builder.positions, names)
     if not source.problem_count:
         validate(checked, source, builder.positions)
     if source.problem_count:
@@ -62,7 +72,7 @@ def _plan(expression: str, env: Environment, type_problem: Callable[[Type], str 
     problem = type_problem(checked.output)
     if problem is not None:
         raise CompileError(problem)
-    planner = Planner(checked, env.functions, env.names.type_names)
+    planner = Planner(checked, names.functions, names.type_names, variables)
     return Plan(checked, planner.plan(expr), planner.slots)
 
 

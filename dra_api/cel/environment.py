@@ -6,7 +6,6 @@ see everything. Sources: dynamic-resource-allocation `cel/compile.go`, apiserver
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -53,27 +52,17 @@ TYPE_NAMES: Final[dict[str, Type]] = {
 
 @dataclass(frozen=True)
 class Environment:
-    """Names for the checker, and functions for the evaluation. `attribute` is the type of attributes."""
+    """Names for the checker. `attribute` is the type of attributes."""
 
     names: Names
-    functions: Mapping[str, Function]
     attribute: Type
     lists: bool
 
 
-@lru_cache(maxsize=8)
-def environment(*, stored: bool, consumable_capacity: bool, list_attributes: bool) -> Environment:
-    """The environment for new or stored expressions under these gates."""
-    lists = stored or list_attributes
-    attribute = types.DYN if lists else types.ANY
-    fields = {
-        "driver": types.STRING,
-        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
-        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
-    }
-    if stored or consumable_capacity:
-        fields["allowMultipleAllocations"] = types.BOOL
-    functions = merge(
+@lru_cache(maxsize=2)
+def base_functions(*, includes: bool) -> dict[str, Function]:
+    """The functions of every environment; `includes` came with Kubernetes 1.37."""
+    return merge(
         OPERATORS,
         CONVERSIONS,
         TIMES,
@@ -90,8 +79,23 @@ def environment(*, stored: bool, consumable_capacity: bool, list_attributes: boo
         SEMVERS,
         LISTS_EXTENSION,
         KUBERNETES_LISTS,
-        INCLUDES if lists else {},
+        INCLUDES if includes else {},
     )
+
+
+@lru_cache(maxsize=8)
+def environment(*, stored: bool, consumable_capacity: bool, list_attributes: bool) -> Environment:
+    """The environment for new or stored expressions under these gates."""
+    lists = stored or list_attributes
+    attribute = types.DYN if lists else types.ANY
+    fields = {
+        "driver": types.STRING,
+        "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
+        "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
+    }
+    if stored or consumable_capacity:
+        fields["allowMultipleAllocations"] = types.BOOL
+    functions = base_functions(includes=lists)
     structs = {DEVICE: fields, **{name: {} for name in PROVIDED}}
     names = Names({"device": types.struct(DEVICE)}, functions, structs, TYPE_NAMES)
-    return Environment(names, functions, attribute, lists)
+    return Environment(names, attribute, lists)

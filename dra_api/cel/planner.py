@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from . import dispatch
@@ -43,13 +43,20 @@ class Planner:
     """Plans one expression. `constants` run before: regular expressions and the like are checked by libraries."""
 
     def __init__(
-        self, checked: Checked, functions: Mapping[str, Function], type_names: Mapping[str, Type]
+        self,
+        checked: Checked,
+        functions: Mapping[str, Function],
+        type_names: Mapping[str, Type],
+        variables: Sequence[str] = ("device",),
     ) -> None:
+        """`variables` of the environment have the first slots, in this order."""
         self._checked = checked
         self._functions = functions
         self._type_names = type_names
-        self._scopes: list[dict[str, tuple[int, Step | None]]] = [{"device": (0, None)}]
-        self.slots = 1
+        self._scopes: list[dict[str, tuple[int, Step | None]]] = [
+            {name: (slot, None) for slot, name in enumerate(variables)}
+        ]
+        self.slots = len(variables)
         self._plans: Final[dict[type, Any]] = {
             Literal: self._literal,
             Ident: self._ident,
@@ -98,6 +105,12 @@ class Planner:
         named = self._type(node.id)
         if named is not None:
             return named
+        if node.resolved is not None:
+            # A variable with dots in its name.
+            step = variable(node.id, *self._scopes[0][node.resolved])
+            if node.test_only:
+                raise _failed("invalid presence test of a variable")
+            return step
         step = self._as_attribute(self.plan(node.operand))
         key = node.field
         step.add(node.id, lambda meter: ConstantQualifier(node.id, key, False))
