@@ -1,0 +1,168 @@
+"""Builds binaries with the ordinary Go client from modules that are pinned beside this file, in `go/`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+from clusters.binaries.cache import Progress
+from clusters.binaries.errors import BinariesError, NotHadError
+from clusters.binaries.releases import E2E, ETCD, RELEASES, Release
+from clusters.guardian import OWNER, Guardian
+
+MODULES: Final = Path(__file__).parent / "go"
+
+_QUIET_SECONDS: Final = 2.0
+_TELL_SECONDS: Final = 10.0
+_LAST_LINES: Final = 12
+# The toolchain fetches a newer one by itself since this version.
+_SELF_UPDATING: Final = (1, 21)
+# What a user has set for other builds must not change these.
+_FOREIGN: Final = ("GOOS", "GOARCH", "GO111MODULE", "GOWORK", "GOEXPERIMENT")
+
+
+def module(release: Release, name: str) -> Path:
+    """The folder of the Go module that pins a binary."""
+    return MODULES / ("etcd" if name == ETCD else f"v{release.minor}")
+
+
+def needs(folder: Path) -> str:
+    """The Go version that a module asks for: `1.26.0`."""
+    found = re.search(r"^go (\S+)$", (folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else "1.26"
+
+
+def arguments(release: Release, name: str, target: Path) -> list[str]:
+    """The arguments of `go` that build one binary.
+
+    Without its version a Kubernetes binary takes itself for v0.0.0, and its feature gates for those of no release.
+    """
+    if name == ETCD:
+        return ["build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), "go.etcd.io/etcd/server/v3"]
+    place = "k8s.io/component-base/version"
+    values = {"gitVersion": release.kubernetes, "gitMajor": release.git_major, "gitMinor": release.git_minor}
+    flags = " ".join(["-s -w", *(f"-X {place}.{key}={value}" for key, value in values.items())])
+    verb, package = (["test", "-c"], "test/e2e") if name == E2E else (["build"], f"cmd/{name}")
+    return [*verb, "-trimpath", "-ldflags", flags, "-o", str(target), f"k8s.io/kubernetes/{package}"]
+
+
+def environment(work: Path) -> dict[str, str]:
+    """The variables of a build; everything temporary goes below `work`."""
+    kept = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
+    return kept | {
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+        "GOWORK": "off",
+        "GOTMPDIR": str(work),
+    }
+
+
+def check(release: Release, name: str) -> str:
+    """The Go version that would build a binary. Raises NotHadError when there is none that can."""
+    if name != ETCD and not release.pinned:
+        pinned = ", ".join(known.kubernetes for known in RELEASES.values())
+        raise NotHadError(f"the modules of {release.kubernetes} are not pinned (pinned are {pinned})")
+    wanted = needs(module(release, name))
+    program = shutil.which("go")
+    if program is None:
+        raise NotHadError(f'there is no program "go" in PATH; Go {wanted} or newer is needed')
+    asked = ["GOVERSION", "GOTOOLCHAIN"]
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's Go
+            [program, "env", *asked], cwd="/", capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotHadError(f"{program} cannot be run: {error}") from None
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines:
+        raise NotHadError(f"{program} env: {(done.stderr or 'no answer').strip().splitlines()[-1]}")
+    have = lines[0]
+    toolchain = lines[1] if len(lines) > 1 else ""
+    if _numbers(have) < _numbers(wanted) and (_numbers(have) < _SELF_UPDATING or toolchain == "local"):
+        remedy = " or GOTOOLCHAIN=auto" if _numbers(have) >= _SELF_UPDATING else ""
+        raise NotHadError(f"{program} is {have}; Go {wanted} or newer{remedy} is needed")
+    return have
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.search(r"\d+(\.\d+)*", version)
+    # A development version has no number and is newer than any other.
+    return tuple(int(part) for part in found[0].split(".")) if found else (99,)
+
+
+def build(release: Release, name: str, work: Path, progress: Progress) -> Path:
+    """Build one binary below the folder `work` and return its path.
+
+    The builder and everything it has started die with this process. Raises NotHadError when there is no Go for it,
+    and BinariesError with the last lines of its output when the build fails.
+    """
+    version = check(release, name)
+    target, log = work / name, work / f"{name}.log"
+    temporary = work / "tmp"
+    temporary.mkdir(exist_ok=True)
+    what = f"{name} {release.etcd if name == ETCD else release.kubernetes}"
+    start = time.monotonic()
+    guardian = Guardian()
+    try:
+        with log.open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 - the user's Go, without a shell
+                ["go", *arguments(release, name, target)],  # noqa: S607 - found in PATH just now
+                cwd=module(release, name),
+                env=environment(temporary) | {OWNER: guardian.owner},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+        guardian.watch_group(process.pid)
+        try:
+            code = _wait(process, what, version, start, progress)
+        except BaseException:
+            _kill(process)
+            raise
+        guardian.forget_group(process.pid)
+    finally:
+        guardian.close()
+    seconds = time.monotonic() - start
+    if code != 0 or not target.is_file():
+        raise BinariesError(_failure(what, code, log))
+    if seconds > _QUIET_SECONDS:
+        progress(f"built {what} in {seconds:.0f} s")
+    return target
+
+
+def _wait(process: subprocess.Popen[bytes], what: str, version: str, start: float, progress: Progress) -> int:
+    tell, hint = _QUIET_SECONDS, f" with {version}; the first build takes minutes"
+    while True:
+        try:
+            return process.wait(max(0.0, start + tell - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            progress(f"building {what}{hint}" if hint else f"building {what}: {tell:.0f} s")
+            tell, hint = (tell // _TELL_SECONDS + 1) * _TELL_SECONDS, ""
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _failure(what: str, code: int, log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
+    text = "\n".join(lines)
+    if "no space left on device" in text:
+        hint = 'free some space, also in the place that "go env GOCACHE" tells, or set GOCACHE'
+    elif re.search(r"dial tcp|i/o timeout|no such host|proxyconnect|connection refused|TLS handshake", text):
+        hint = "Go's modules could not be downloaded: GOPROXY names a mirror, HTTPS_PROXY a way out"
+    elif code < 0:
+        hint = "it was killed; a build of Kubernetes needs about 3 GB of memory"
+    else:
+        hint = "run it again, or name a folder with the binaries (DRAKIT_BINARIES)"
+    return f"go build of {what} failed (exit code {code}); {hint}\n" + text
