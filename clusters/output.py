@@ -6,6 +6,8 @@ import os
 import select
 import threading
 
+from clusters.log_files import LogFile
+
 HEAD_BYTES = 2 * 1024 * 1024
 TAIL_BYTES = 256 * 1024
 _READ_BYTES = 64 * 1024
@@ -20,7 +22,9 @@ class Output:
     Beyond that it reads slowly, so that a process which prints without end costs neither memory, disk nor processor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, log: LogFile | None = None) -> None:
+        """`log` gets all of it, too."""
+        self._log = log
         self._head = bytearray()
         self._tail = bytearray()
         self._left_out = 0
@@ -68,10 +72,14 @@ class Output:
                 data = os.read(reading, _READ_BYTES)
                 if not data:
                     return
+                if self._log is not None:
+                    self._log.write(data)
                 if self._keep(data):
                     closing.wait(_BRAKE_SECONDS)
         finally:
             os.close(reading)
+            if self._log is not None:
+                self._log.finish()
 
     def _keep(self, data: bytes) -> bool:
         """Store what was read; whether the limit is reached."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clusters.guardian import OWNER, Guardian, kill_owned
+from clusters.log_files import LogFile
 from clusters.output import Output
 
 COMMAND_SECONDS = 60.0
@@ -104,7 +105,9 @@ class DriverProcess:
         stop_signal: signal.Signals,
         stop_seconds: float,
         owner: str = "driver",
+        log: LogFile | None = None,
     ) -> None:
+        """`log` gets what the driver prints, too."""
         self.command = command
         self._owner = f"{guardian.owner}:{owner}"
         self._environment = dict(environment)
@@ -112,7 +115,7 @@ class DriverProcess:
         self._stop_signal = stop_signal
         self._stop_seconds = stop_seconds
         self._process: subprocess.Popen[bytes] | None = None
-        self._output = Output()
+        self._output = Output(log)
         self._closed = False
         self._lock = threading.RLock()
 

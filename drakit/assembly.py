@@ -11,7 +11,7 @@ from typing import Any
 
 from drakit import quiet  # isort: skip - before anything that loads gRPC
 from clusters import descriptor as descriptors
-from clusters import device_classes, gates
+from clusters import device_classes, gates, log_files
 from clusters.client import ClientError
 from clusters.descriptor import Descriptor
 from clusters.document import DocumentError
@@ -23,6 +23,7 @@ from conformance import catalogue
 from drakit import example
 from drakit.drivers import Drivers
 from drakit.output import counted
+from drakit.running import Running
 from drakit.state import Folder, Record, StateError
 
 Answer = Callable[[dict[str, Any]], None]
@@ -34,7 +35,7 @@ def start(
     traces: Callable[[str, Path], None],
     stack: contextlib.ExitStack,
     answer: Answer,
-) -> Drivers | None:
+) -> Running:
     """Start everything and say so by `answer`; what is to be ended goes onto the stack.
 
     `traces` is what `Folder.held` yields. Raises StateError when the user has to change something, and OSError.
@@ -53,7 +54,7 @@ def _start(
     traces: Callable[[str, Path], None],
     stack: contextlib.ExitStack,
     answer: Answer,
-) -> Drivers | None:
+) -> Running:
     begin = time.monotonic()
 
     def note(text: str) -> None:
@@ -84,10 +85,11 @@ def _start(
         driver=drivers.subject.name if drivers is not None else "",
         created=time.time(),
         gates=order["gates"],
+        logs=str(cluster.root / log_files.FOLDER),
     )
     folder.write_record(record)
     answer({"ready": asdict(record)})
-    return drivers
+    return Running(folder, cluster, drivers)
 
 
 def _subject(order: dict[str, Any]) -> Descriptor | None:

@@ -86,6 +86,10 @@ class Drivers:
                 with contextlib.suppress(StartError):
                     process.start()
 
+    def ended(self) -> list[str]:
+        """The nodes whose driver does not run at the moment."""
+        return [name for name, process in self._running.items() if not process.running]
+
 
 def _last_words(process: DriverProcess) -> str:
     lines = process.tail(_LINES)

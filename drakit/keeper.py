@@ -76,7 +76,7 @@ def main() -> int:
             with stopping.interruptible():
                 # The parts of a cluster take their time to load; the name is taken before.
                 assembly = importlib.import_module("drakit.assembly")
-                drivers = assembly.start(folder, order, traces, stack, _tell)
+                running = assembly.start(folder, order, traces, stack, _tell)
                 _detach()
         except _Ended:
             return _failed(f'cluster "{order["name"]}" was told to end before it was ready')
@@ -88,8 +88,7 @@ def main() -> int:
             _answer({"broke": traceback.format_exc()})
             return _COULD_NOT
         while not stopping.event.wait(_POLL):
-            if drivers is not None:
-                drivers.revive()
+            running.look()
         _LOG.info("asked to end")
     return 0
 

@@ -20,6 +20,7 @@ _COMMANDS = {
     "down": "drakit.down",
     "driver": "drakit.driver",
     "hw": "drakit.hw",
+    "logs": "drakit.logs",
     "status": "drakit.status",
     "up": "drakit.up",
 }
@@ -48,6 +49,7 @@ def cli() -> None:
     drakit conformance DRIVER.yaml    judge a driver, a verdict per requirement
     drakit up                         a whole cluster with fake GPUs, for kubectl
     drakit status, drakit down        show it, end it
+    drakit logs COMPONENT             what a component of it has printed
     drakit hw create DIR              fake GPU hardware as a directory tree
     drakit driver run --profile gpu   the reference driver on such a tree
 

@@ -34,7 +34,7 @@ class StateError(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """What is known about a running cluster; `created` is seconds since the epoch."""
+    """What is known about a running cluster; `created` is seconds since the epoch, `logs` the folder of its logs."""
 
     name: str
     version: str
@@ -45,6 +45,8 @@ class Record:
     driver: str
     created: float
     gates: dict[str, bool] = field(default_factory=dict)
+    tier: str = "embedded"
+    logs: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Folder:
         self.example = self.path / "example.yaml"
         self.log = self.path / "log"
         self._record = self.path / "record.json"
+        self._dead = self.path / "dead.json"
         self._lock = self.path / "lock"
 
     def exists(self) -> bool:
@@ -157,7 +160,7 @@ class Folder:
             kill_owned(earlier.owner)
             if earlier.root:
                 shutil.rmtree(earlier.root, ignore_errors=True)
-        for path in (self.kubeconfig, self.example, self.log, self._record):
+        for path in (self.kubeconfig, self.example, self.log, self._record, self._dead):
             path.unlink(missing_ok=True)
 
     def clear(self) -> None:
@@ -196,10 +199,7 @@ class Folder:
 
     def write_record(self, record: Record) -> None:
         """Write the record. Raises OSError."""
-        text = json.dumps(asdict(record), indent=2) + "\n"
-        new = self._record.with_suffix(".new")
-        new.write_text(text, encoding="utf-8")
-        new.replace(self._record)
+        _replace(self._record, json.dumps(asdict(record), indent=2) + "\n")
 
     def record(self) -> Record | None:
         """The record; None while the cluster starts, or when it cannot be read."""
@@ -208,6 +208,17 @@ class Folder:
             return Record(**data)
         except (OSError, ValueError, TypeError):
             return None
+
+    def write_dead(self, components: list[str]) -> None:
+        """Write down which components of the cluster do not run. Raises OSError."""
+        _replace(self._dead, json.dumps(components))
+
+    def dead(self) -> list[str]:
+        """The components that do not run, as far as the keeper has seen."""
+        try:
+            return [str(name) for name in json.loads(self._dead.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError):
+            return []
 
     def last_log(self, lines: int = 5) -> list[str]:
         """The last lines of the log."""
@@ -244,6 +255,13 @@ def all_folders() -> list[Folder]:
     except FileNotFoundError:
         return []
     return [Folder(name) for name in names if _NAME.match(name)]
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that readers see the old text or the new one. Raises OSError."""
+    new = path.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
 
 
 def _try_lock(file: IO[str], kind: int) -> bool:

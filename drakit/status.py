@@ -13,6 +13,8 @@ import click
 import yaml
 
 from clusters.client import Client, ClientError
+from conformance.report.layout import clean
+from drakit.logs import available, last_line
 from drakit.output import UserError, write_out
 from drakit.state import Folder, StateError, all_folders
 
@@ -41,7 +43,7 @@ def command(name: str | None, as_json: bool) -> int:
         write_out('no cluster; "drakit up" makes one\n')
     else:
         _print(states)
-    return int(any(state["state"] != "running" for state in states))
+    return int(any(state["state"] != "running" or state.get("dead") for state in states))
 
 
 def _state(folder: Folder) -> dict[str, Any]:
@@ -55,7 +57,9 @@ def _state(folder: Folder) -> dict[str, Any]:
         state |= _contents(Path(record.kubeconfig), record.driver)
     except (ClientError, OSError, KeyError, ValueError) as error:
         state |= {"state": "not answering", "problem": str(error)}
-    return state
+    logs = available(folder)
+    dead = {name: last_line(logs[name]) if name in logs else "" for name in folder.dead()}
+    return state | ({"dead": dead} if dead else {})
 
 
 def _contents(kubeconfig: Path, driver: str) -> dict[str, Any]:
@@ -96,7 +100,7 @@ def _ready(node: dict[str, Any]) -> bool:
     return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
 
 
-_COLUMNS = ("NAME", "STATE", "VERSION", "NODES", "PODS", "CLAIMS", "DEVICES", "KUBECONFIG")
+_COLUMNS = ("NAME", "STATE", "TIER", "VERSION", "NODES", "PODS", "CLAIMS", "DEVICES", "KUBECONFIG")
 
 
 def _print(states: list[dict[str, Any]]) -> None:
@@ -107,15 +111,23 @@ def _print(states: list[dict[str, Any]]) -> None:
         write_out(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
         )
+    for state in states:
+        for component, words in state.get("dead", {}).items():
+            last = f"; its last line: {words}" if words else ""
+            write_out(
+                clean(f"{component} of {state['name']} does not run{last}\n")
+                + f"  drakit logs {component} --name {state['name']}\n"
+            )
 
 
 def _row(state: dict[str, Any]) -> tuple[str, ...]:
     if "pods" not in state:
         remark = state.get("remedy") or state.get("problem") or ""
-        return (state["name"], state["state"], *("-",) * 5, remark)
+        return (state["name"], state["state"], state.get("tier", "-"), *("-",) * 5, remark)
     return (
         state["name"],
         state["state"],
+        state["tier"],
         state["version"],
         f"{state['nodesReady']}/{len(state['nodes'])}",
         f"{state['podsRunning']}/{state['pods']}",

@@ -25,9 +25,11 @@ from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
 from clusters.embedded.apiserver.server import ListenError
 from clusters.embedded.apiserver.thread import ServerThread
-from clusters.embedded.hosting import Hosting, ServerComponent
+from clusters.embedded.components.host import logger
+from clusters.embedded.hosting import HostedComponents, Hosting, ServerComponent
 from clusters.guardian import Guardian
 from clusters.interface import ClusterError, ClusterSpec, Component, NodeSpec
+from clusters.log_files import make_folder
 from clusters.node import DriverNode, node_paths
 from clusters.proxies import kubeconfig
 from clusters.proxies.api_proxy import ApiProxy
@@ -101,6 +103,7 @@ class EmbeddedCluster:
         self.root = Path()  # nothing made yet
         self._admin_token = secrets.token_urlsafe(24)
         self._kubelet_token = secrets.token_urlsafe(24)
+        self._server_log = logger(f"{id(self):x}.apiserver")
         self._tokens = StaticTokens({self._admin_token: User("drakit:admin", groups=(MASTERS,))})
         try:
             self._gates = gates.effective(dict(spec.gates))
@@ -112,6 +115,7 @@ class EmbeddedCluster:
                     tokens=self._tokens,
                     clock=self.clock.now,
                     kubelet_token=self._kubelet_token,
+                    log=self._server_log,
                 )
             )
         except ValueError as error:
@@ -138,13 +142,14 @@ class EmbeddedCluster:
         # Socket paths are limited to 107 bytes: the folder has a short name on purpose.
         self.root = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._guardian.watch_folder(self.root)
+        logs = make_folder(self.root)
         self._server.start()
-        self._server_component = ServerComponent(self._server)
+        self._server_component = ServerComponent(self._server, self._server_log, logs)
         self._ca_file = self.root / "ca.pem"
         self._ca_file.write_bytes(self._server.ca_pem)
         self._proxy = ApiProxy(self._server.url, self._server.ca_pem)
         self._accounts = DriverAccounts(self.client())
-        self._hosting = Hosting(self._server, self._tokens, self.clock, self._gates)
+        self._hosting = Hosting(self._server, self._tokens, self.clock, self._gates, logs)
         if not self.spec.control_plane:
             return
         # A third of the code, which a cluster without Pods starts without.
@@ -200,6 +205,14 @@ class EmbeddedCluster:
         if self._control_plane is None:
             raise ValueError(f'no component "{name}": this cluster has an API server alone')
         return self._control_plane.component(name)
+
+    def components(self) -> dict[str, Component]:
+        """Every component of the cluster, kubelets included, by the name of its log; drivers are none."""
+        found: dict[str, Component] = {"apiserver": self._server_component}
+        if self._hosting is not None:
+            host = self._hosting.host
+            found |= {name: HostedComponents(host, [name]) for name in host.names()}
+        return found
 
     def wait_ready(self, timeout: float = 30.0) -> None:
         """Wait until every whole node is Ready. Raises ClusterError with the state of those that are not."""
@@ -289,6 +302,7 @@ class EmbeddedCluster:
             nodes = [*self._bare, *self._whole]
             self._bare, self._whole = [], []
         with contextlib.ExitStack() as stack:
+            stack.callback(self._server_log.handlers.clear)
             stack.callback(self._guardian.close)
             if self.root != Path():
                 stack.callback(shutil.rmtree, self.root, ignore_errors=True)

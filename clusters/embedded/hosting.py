@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from clusters.clock import Clock
@@ -13,7 +15,8 @@ from clusters.embedded.apiserver.auth.users import User
 from clusters.embedded.apiserver.thread import ServerThread
 from clusters.embedded.components.client import ApiClient
 from clusters.embedded.components.component import Component, Context
-from clusters.embedded.components.host import ComponentHost
+from clusters.embedded.components.host import LOG_LINES, ComponentHost, Lines
+from clusters.log_files import LogFile
 from clusters.tls import client_context
 
 _ACCOUNTS: Final = "system:serviceaccounts"
@@ -68,21 +71,28 @@ class HostedComponents:
 class ServerComponent:
     """The API server as a component; objects, port and certificates survive its restart."""
 
-    def __init__(self, server: ServerThread) -> None:
+    def __init__(self, server: ServerThread, log: logging.Logger, logs: Path) -> None:
+        """`server` runs and writes to `log`, which goes to a file in the folder `logs` from now on."""
         self._server = server
         self._running = True
+        self._lines: deque[str] = deque(maxlen=LOG_LINES)
+        self._log = log
+        log.addHandler(Lines(self._lines, LogFile(logs, "apiserver")))
+        log.info("serving on %s", server.url)
 
     def start(self) -> None:
         """Start it again."""
         if not self._running:
             self._server.start()
             self._running = True
+            self._log.info("serving on %s again", self._server.url)
 
     def stop(self) -> None:
         """End all connections and listen no more."""
         if self._running:
             self._running = False
             self._server.stop()
+            self._log.info("stopped")
 
     kill = stop
 
@@ -97,18 +107,23 @@ class ServerComponent:
         return self._running
 
     def logs(self) -> list[str]:
-        """Nothing: the embedded server writes no log."""
-        return []
+        """When it began and ended, and the requests that it failed to handle."""
+        return list(self._lines)
 
 
 class Hosting:
     """Registers components with a client of their own identity."""
 
     def __init__(
-        self, server: ServerThread, tokens: StaticTokens, clock: Clock, gates: Mapping[str, bool]
+        self,
+        server: ServerThread,
+        tokens: StaticTokens,
+        clock: Clock,
+        gates: Mapping[str, bool],
+        logs: Path | None = None,
     ) -> None:
-        """`tokens` is the server's own set: each component's token is added to it."""
-        self.host = ComponentHost()
+        """`tokens` is the server's own set: each component's token is added to it. `logs` is the folder for logs."""
+        self.host = ComponentHost(logs)
         self._server = server
         self._tokens = tokens
         self.clock = clock

@@ -66,6 +66,7 @@ def test_up_status_and_down_of_a_cluster_with_drivers(up: Up, tmp_path: Path) ->
     assert table[0].split() == [
         "NAME",
         "STATE",
+        "TIER",
         "VERSION",
         "NODES",
         "PODS",
@@ -73,7 +74,7 @@ def test_up_status_and_down_of_a_cluster_with_drivers(up: Up, tmp_path: Path) ->
         "DEVICES",
         "KUBECONFIG",
     ]
-    assert table[1].split()[:4] == ["lab", "running", "1.37", "1/1"]
+    assert table[1].split()[:5] == ["lab", "running", "embedded", "1.37", "1/1"]
 
     down = up("down", "--name", "lab")
     assert (down.code, down.out, down.err) == (0, 'cluster "lab" is gone\n', "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ class ServerConfig:
     bearer token with which the server reads logs from kubelets; `kubelet_ca` the PEM of the authority of their
     certificates (empty: they are not verified, as by a real server without --kubelet-certificate-authority), and
     `kubelet_timeout` how many seconds a connection may take. Events end `event_ttl` seconds after their
-    last write, by the clock.
+    last write, by the clock. Requests that the server failed to handle go to `log`.
     """
 
     host: str = "127.0.0.1"
@@ -42,3 +43,4 @@ class ServerConfig:
     kubelet_ca: str = ""
     kubelet_timeout: float = 10.0
     event_ttl: float = 3600.0
+    log: logging.Logger = field(default=logging.getLogger(__package__))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import inspect
-import logging
 import uuid
 from dataclasses import dataclass
 from typing import Final
@@ -46,7 +45,6 @@ from clusters.http_server import http_server, text_headers
 from clusters.tls import Certificates
 from clusters.tls_listener import TlsListener
 
-_LOG: Final = logging.getLogger(__name__)
 _COMPRESS_FROM: Final = 128 * 1024
 _PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 # Requests that wait for their body or for a later revision are cut off; all others end at once.
@@ -171,8 +169,8 @@ class ApiServer:
             # Python's stack ends before the 10,000 levels that a real server takes.
             failure = bad_request("the request holds a document that exceeds the max depth")
             return self._error(request, accept, failure, headers, call)
-        except Exception as error:  # noqa: BLE001 - one bad request must not end the connection without an answer
-            _LOG.exception("%s %s failed", request.method, request.path_qs)
+        except Exception as error:
+            self._config.log.exception("%s %s failed", request.method, request.path_qs)
             message = f"Internal error occurred: {error}"
             details = {"causes": [{"message": str(error)}]}
             failure = ApiError(500, "InternalError", message, details)

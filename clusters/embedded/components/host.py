@@ -8,12 +8,16 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from clusters.embedded.components.component import Component, Context
+from clusters.log_files import LogFile
 
-_LOG_LINES: Final = 2000
+LOG_LINES: Final = 2000
+"""How many lines of a component's log are kept in memory."""
+
 _WAIT_SECONDS: Final = 10.0
 _FIRST_RESTART, _LAST_RESTART = 0.2, 5.0
 Result = TypeVar("Result")
@@ -24,20 +28,33 @@ class _Entry:
     factory: Callable[[], Component]
     context: Callable[[logging.Logger], Context]
     log: logging.Logger
-    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LOG_LINES))
+    lines: deque[str]
     task: asyncio.Task[None] | None = None
 
 
-class _Lines(logging.Handler):
-    """Keeps the last lines of a component's log."""
+class Lines(logging.Handler):
+    """Keeps the last lines of a component's log; its file has all of them."""
 
-    def __init__(self, lines: deque[str]) -> None:
+    def __init__(self, lines: deque[str], file: LogFile | None) -> None:
         super().__init__()
         self._lines = lines
+        self._file = file
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append(self.format(record))
+        """Keep a message."""
+        line = self.format(record)
+        self._lines.append(line)
+        if self._file is not None:
+            self._file.write(f"{line}\n".encode(errors="replace"))
+
+
+def logger(name: str) -> logging.Logger:
+    """The logger of one component, whose messages go to its own handlers alone."""
+    log = logging.getLogger(f"drakit.component.{name}")
+    log.propagate = False
+    log.setLevel(logging.INFO)
+    return log
 
 
 class ComponentHost:
@@ -46,7 +63,9 @@ class ComponentHost:
     A component whose `run` ends with an exception is started anew after a pause, as a crashed static Pod would be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, logs: Path | None = None) -> None:
+        """`logs` is the folder for the logs of all components."""
+        self._logs = logs
         self._entries: dict[str, _Entry] = {}
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -72,12 +91,10 @@ class ComponentHost:
         self, name: str, factory: Callable[[], Component], context: Callable[[logging.Logger], Context]
     ) -> None:
         """Make a component known; `factory` and `context` are called for each life, in the loop."""
-        log = logging.getLogger(f"drakit.component.{id(self):x}.{name}")
-        log.propagate = False
-        log.setLevel(logging.INFO)
-        entry = _Entry(factory, context, log)
-        log.addHandler(_Lines(entry.lines))
-        self._entries[name] = entry
+        lines: deque[str] = deque(maxlen=LOG_LINES)
+        log = logger(f"{id(self):x}.{name}")
+        log.addHandler(Lines(lines, LogFile(self._logs, name) if self._logs is not None else None))
+        self._entries[name] = _Entry(factory, context, log, lines)
 
     def names(self) -> list[str]:
         """All registered components."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Iterable
 from typing import Any, Final
@@ -27,7 +26,6 @@ from clusters.embedded.apiserver.transform import Transformer
 from clusters.embedded.apiserver.views import from_storage
 from dra_api import wire
 
-_LOG: Final = logging.getLogger(__name__)
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 # A bookmark comes this long before the timeout, so that a client resumes from a fresh revision.
 _LAST_BOOKMARK: Final = 2.0
@@ -176,8 +174,8 @@ async def watch(call: Call, served: Served, headers: dict[str, str]) -> web.Stre
             await _follow(call, stream, watcher, deadline, bookmarks=options.bookmarks, since=revision)
         except ConnectionError:
             return stream.response
-        except Exception as error:  # noqa: BLE001 - the header is sent: the stream itself must tell
-            _LOG.exception("watch of %s failed", served.resource.qualified)
+        except Exception as error:
+            call.api.config.log.exception("watch of %s failed", served.resource.qualified)
             failure = ApiError(500, "InternalError", f"Internal error occurred: {error}")
             await stream.write([stream.frame("ERROR", failure.status())])
     finally:
