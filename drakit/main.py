@@ -16,6 +16,7 @@ from drakit.output import accept_any_text, say
 from drakit.version import __version__
 
 _COMMANDS = {
+    "binaries": "drakit.binaries",
     "conformance": "drakit.conformance",
     "down": "drakit.down",
     "driver": "drakit.driver",

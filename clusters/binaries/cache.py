@@ -98,8 +98,12 @@ class Shelf:
 
     def in_use(self) -> bool:
         """Whether somebody uses or fills the folder at this moment."""
-        with self._alone() as alone:
-            return not alone
+        try:
+            with self._alone() as alone:
+                return not alone
+        except BinariesError:
+            # Without the right to lock there is nothing to be known.
+            return False
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -152,6 +156,10 @@ class Shelf:
                 shutil.rmtree(entry)
             else:
                 entry.unlink()
+
+    def prunable(self) -> int | None:
+        """The bytes that `prune` would free, or None when somebody uses or fills the folder."""
+        return None if self.in_use() else sum(self.contents().values())
 
     def prune(self) -> int | None:
         """Remove the folder; the bytes that were freed, or None when somebody uses or fills it."""

@@ -104,12 +104,20 @@ def _nowhere(release: Release, name: str, reasons: Mapping[str, str]) -> str:
     version = release.etcd if name == ETCD else f"of Kubernetes {release.kubernetes}"
     mirror = ETCD_ENVIRONMENT if name == ETCD else RELEASE_ENVIRONMENT
     needed = gobuild.needs(gobuild.module(release, name))
+    if name != ETCD and not release.pinned:
+        with_go = f"the version {release.minor}, whose modules are pinned, so that it can be built"
+    elif "go build" in reasons:
+        with_go = (
+            f"Go {needed} or newer in PATH (https://go.dev/dl), and GOPROXY where the modules have a mirror"
+        )
+    else:
+        with_go = f'"drakit binaries build {release.minor}", which needs Go {needed} or newer'
     lines = [f"{name} {version} cannot be had:"]
     lines += [f"  {source}: {reason}" for source, reason in reasons.items()]
     lines += [
         "What helps, one of:",
         f"  {folders.ENVIRONMENT}=DIR, a folder with the binaries",
         f"  {mirror}=URL, a mirror of the releases, and HTTPS_PROXY where there is a proxy",
-        f"  Go {needed} or newer in PATH (https://go.dev/dl), and GOPROXY where the modules have a mirror",
+        f"  {with_go}",
     ]
     return "\n".join(lines)
