@@ -1,4 +1,4 @@
-"""A certificate authority of one server and the serving certificate that it signs."""
+"""Certificate authorities that live as long as their cluster, and what they sign."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import datetime
 import ipaddress
 import os
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,12 +18,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 _VALID = datetime.timedelta(days=365)
 # Clients on machines whose clock lags a little still accept the certificate.
 _BACKDATED = datetime.timedelta(hours=1)
-_SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
+SERVICE_NAMES: Final = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """PEM texts: the CA that clients trust, the server's chain and its key."""
+    """PEM texts: the CA that the other side trusts, the certificate and its key."""
 
     ca_pem: bytes
     certificate_pem: bytes
@@ -40,8 +42,9 @@ class Certificates:
         return context
 
 
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def _name(common_name: str, *organizations: str) -> x509.Name:
+    organization = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
+    return x509.Name([*organization, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
 def _usage(*, ca: bool) -> x509.KeyUsage:
@@ -58,58 +61,87 @@ def _usage(*, ca: bool) -> x509.KeyUsage:
     )
 
 
+class Authority:
+    """A certificate authority whose key lives in this object alone."""
+
+    def __init__(self, name: str = "drakit-ca") -> None:
+        self._start = datetime.datetime.now(datetime.UTC) - _BACKDATED
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _name(name)
+        key_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        certificate = (
+            self._builder(self._name, self._key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(ca=True), critical=True)
+            .add_extension(key_id, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.pem = certificate.public_bytes(serialization.Encoding.PEM)
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self._start)
+            .not_valid_after(self._start + _VALID)
+        )
+
+    def server(self, common_name: str, *hosts: str) -> Certificates:
+        """A serving certificate for names and addresses, the loopback addresses included."""
+        addresses, names = {"127.0.0.1", "::1"}, set()
+        for host in hosts:
+            try:
+                ipaddress.ip_address(host)
+                addresses.add(host)
+            except ValueError:
+                names.add(host)
+        alternatives: list[x509.GeneralName] = [x509.DNSName(name) for name in sorted(names)]
+        alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in sorted(addresses)]
+        return self._issue(
+            _name(common_name),
+            ExtendedKeyUsageOID.SERVER_AUTH,
+            (x509.SubjectAlternativeName(alternatives),),
+        )
+
+    def client(self, common_name: str, *organizations: str) -> Certificates:
+        """A client certificate for a user and its groups."""
+        return self._issue(_name(common_name, *organizations), ExtendedKeyUsageOID.CLIENT_AUTH, ())
+
+    def _issue(
+        self, subject: x509.Name, use: x509.ObjectIdentifier, extensions: Sequence[x509.ExtensionType]
+    ) -> Certificates:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = (
+            self._builder(subject, key)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(ca=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
+        )
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=False)
+        return Certificates(
+            ca_pem=self.pem,
+            certificate_pem=builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM),
+            key_pem=private_key_pem(key),
+        )
+
+
 def generate(host: str) -> Certificates:
     """A fresh CA and a serving certificate for `host` and the loopback addresses."""
-    start = datetime.datetime.now(datetime.UTC) - _BACKDATED
-    ca_key = ec.generate_private_key(ec.SECP256R1())
-    ca_name = _name("drakit-ca")
-    key_id = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
-    ca = (
-        x509.CertificateBuilder()
-        .subject_name(ca_name)
-        .issuer_name(ca_name)
-        .public_key(ca_key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(start + _VALID)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(ca=True), critical=True)
-        .add_extension(key_id, critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    addresses = {"127.0.0.1", "::1"}
-    names = set(_SERVICE_NAMES)
-    try:
-        ipaddress.ip_address(host)
-        addresses.add(host)
-    except ValueError:
-        names.add(host)
-    alternatives: list[x509.GeneralName] = [x509.DNSName(name) for name in sorted(names)]
-    alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in sorted(addresses)]
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(_name("kube-apiserver"))
-        .issuer_name(ca_name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(start + _VALID)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(ca=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
-        )
-        .sign(ca_key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    return Certificates(
-        ca_pem=ca.public_bytes(pem),
-        certificate_pem=certificate.public_bytes(pem),
-        key_pem=key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    return Authority().server("kube-apiserver", host, *SERVICE_NAMES)
+
+
+def private_key_pem(key: ec.EllipticCurvePrivateKey | None = None) -> bytes:
+    """A private key as PEM text, a new one by default."""
+    return (key or ec.generate_private_key(ec.SECP256R1())).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
