@@ -38,6 +38,28 @@ def resolve(image: str) -> Image:
     return Image(f"sha256:{identity}", name, f"{repository}@{content}", size=4 * 1024 * 1024)
 
 
+class Images:
+    """The images of a node. Every name is present once somebody asks for it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Image] = {}
+
+    def find(self, image: str) -> Image | None:
+        """The image of a name or of an id; None for an id that belongs to no image here."""
+        if image.startswith("sha256:"):
+            return self._known.get(image)
+        found = resolve(image)
+        return self._known.setdefault(found.id, found)
+
+    def all(self) -> list[Image]:
+        """The images that were asked for, by name."""
+        return sorted(self._known.values(), key=lambda image: image.name)
+
+    def remove(self, image: str) -> None:
+        """Forget an image, given by name or id; an unknown one is gone already."""
+        self._known.pop(image if image.startswith("sha256:") else resolve(image).id, None)
+
+
 def command_line(image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
     """What is started: the command replaces the image's entry point and command, args only the latter.
 

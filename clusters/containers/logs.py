@@ -36,10 +36,20 @@ class LogWriter:
         self._clock = clock
         self._last = 0
         self._pending = {STDOUT: b"", STDERR: b""}
-        self._file: int | None = None
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+        self._path = path
+        self._file = self._open()
+
+    def _open(self) -> int | None:
+        if self._path is None:
+            return None
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+
+    def reopen(self) -> None:
+        """Write to a new file at the path from now on, as after a rotation. Raises OSError and goes on as before."""
+        before, self._file = self._file, self._open()
+        if before is not None:
+            os.close(before)
 
     def stdout(self, text: str) -> None:
         """Write to the container's standard output."""

@@ -6,7 +6,7 @@ Times are seconds since the epoch as floats, None while something has not happen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 REASON_COMPLETED = "Completed"
@@ -34,7 +34,10 @@ class ContainerState(StrEnum):
 
 @dataclass(frozen=True)
 class SandboxConfig:
-    """A sandbox to run. `log_directory` is the folder of its containers' logs; "" means that nothing is logged."""
+    """A sandbox to run. `log_directory` is the folder of its containers' logs; "" means that nothing is logged.
+
+    `pid_namespace` and `ipc_namespace` are CRI's words for whose they are: POD, CONTAINER, NODE or TARGET.
+    """
 
     name: str
     namespace: str
@@ -45,6 +48,9 @@ class SandboxConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     host_network: bool = False
+    pid_namespace: str = "CONTAINER"
+    ipc_namespace: str = "POD"
+    runtime_handler: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,13 +64,27 @@ class Sandbox:
     ip: str = ""
 
 
+class Propagation(StrEnum):
+    """How mounts travel between host and container; the values are CRI's."""
+
+    PRIVATE = "PROPAGATION_PRIVATE"
+    HOST_TO_CONTAINER = "PROPAGATION_HOST_TO_CONTAINER"
+    BIDIRECTIONAL = "PROPAGATION_BIDIRECTIONAL"
+
+
 @dataclass(frozen=True)
 class Mount:
-    """A folder or file of the host, bound into the container."""
+    """A folder or file of the host, bound into the container.
+
+    `recursive_readonly` makes the mounts below it read-only too. Mounts made later on the host show in the
+    container with a propagation other than private.
+    """
 
     container_path: str
     host_path: str
     readonly: bool = False
+    recursive_readonly: bool = False
+    propagation: Propagation = Propagation.PRIVATE
 
 
 @dataclass(frozen=True)
@@ -88,14 +108,24 @@ class LinuxResources:
     cpuset_cpus: str = ""
     cpuset_mems: str = ""
     hugepage_limits: Mapping[str, int] = field(default_factory=dict)
+    memory_swap_limit_in_bytes: int = 0
+    unified: Mapping[str, str] = field(default_factory=dict)
+
+    def updated(self, change: LinuxResources) -> LinuxResources:
+        """With what another one gives; what it does not give stays."""
+        given = {name: value for name, value in vars(change).items() if value}
+        for name in ("hugepage_limits", "unified"):
+            given[name] = {**getattr(self, name), **getattr(change, name)}
+        return replace(self, **given)
 
 
 @dataclass(frozen=True)
 class ContainerConfig:
     """A container to create; `log_path` is relative to the log directory of its sandbox.
 
-    `cdi_devices` are fully qualified CDI names in the order of the request. `run_as_user` and `run_as_group` None:
-    the image's, which is root here.
+    `image` is a name, or the id of an image that is present. `cdi_devices` are fully qualified CDI names in the order
+    of the request. `run_as_user` and `run_as_group` None: the image's, which is root here. `stop_signal` is a number
+    of CRI's list, 0 for the image's; it is only kept, as programs know no other signal than SIGTERM.
     """
 
     name: str
@@ -116,11 +146,23 @@ class ContainerConfig:
     run_as_group: int | None = None
     supplemental_groups: tuple[int, ...] = ()
     privileged: bool = False
+    stop_signal: int = 0
+
+
+@dataclass(frozen=True)
+class ContainerUser:
+    """As whom the program of a container runs; `groups` has the primary one too."""
+
+    uid: int = 0
+    gid: int = 0
+    groups: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class ContainerStatus:
-    """A container and how it fares. `image` is the full name of its image, `image_ref` names the content by digest.
+    """A container and how it fares.
+
+    `image` is the full name of its image, `image_ref` names the content by digest, `image_id` the configuration.
 
     `log_path` is absolute, or "" when nothing is logged. `reason` and `message` are set when the container has ended.
     """
@@ -137,7 +179,9 @@ class ContainerStatus:
     message: str = ""
     image: str = ""
     image_ref: str = ""
+    image_id: str = ""
     log_path: str = ""
+    user: ContainerUser = ContainerUser()
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Process:
         """As `path`, for a file that is going to be written; outside of mounts its folder is made. Raises OSError."""
         path = posixpath.normpath(posixpath.join("/", self.view.working_dir, path))
         mount = self.view.mount(path)
-        if mount is not None and "ro" in mount.options:
+        if mount is not None and {"ro", "rro"} & set(mount.options):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         place = self.path(path)
         if mount is None:

@@ -91,7 +91,7 @@ def test_edits_reach_the_container(tmp_path: Path) -> None:
             assert [(hook.stage, hook.path, hook.args) for hook in seen.hooks] == [
                 ("createContainer", "/bin/true", ("true", "x"))
             ]
-            assert (seen.groups, seen.cdi_devices) == ((44,), ("acme.com/gpu=g3",))
+            assert (seen.groups, seen.cdi_devices) == ((0, 44), ("acme.com/gpu=g3",))
 
     asyncio.run(go())
 
@@ -251,7 +251,7 @@ def test_mounts_and_devices_of_the_pod(tmp_path: Path) -> None:
             assert seen.limits == {
                 "memory": 67108864, "cpuQuota": 50000, "cpuPeriod": 100000, "hugepages-2MB": 4194304,
             }  # fmt: skip
-            assert seen.document["user"] == {"uid": 1000, "gid": 2000, "groups": [7]}
+            assert seen.document["user"] == {"uid": 1000, "gid": 2000, "groups": [2000, 7]}
             assert (seen.hostname, seen.environment["HOSTNAME"], seen.environment["HOME"]) == (
                 "pod",
                 "pod",

@@ -9,7 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from clusters.containers.images import command_line
-from clusters.containers.model import ContainerConfig, LinuxResources, RuntimeServiceError, Sandbox
+from clusters.containers.model import (
+    ContainerConfig,
+    LinuxResources,
+    Mount,
+    Propagation,
+    RuntimeServiceError,
+    Sandbox,
+)
 from clusters.containers.view import PATH, ContainerView, RecordedHook, VisibleDevice, VisibleMount
 from node_api import cdi
 from node_api.cdi.container import ContainerDevice, ContainerMount, DeviceRule
@@ -72,6 +79,7 @@ def build(
 
     `scan` reads the CDI directories; it is called only for a container that asks for devices.
     """
+    gid = config.run_as_group or 0
     container = cdi.Container(
         env=[
             f"PATH={PATH}",
@@ -79,12 +87,12 @@ def build(
             *(f"{name}={value}" for name, value in config.envs),
         ],
         uid=config.run_as_user or 0,
-        gid=config.run_as_group or 0,
-        additional_gids=list(config.supplemental_groups),
+        gid=gid,
+        additional_gids=list(dict.fromkeys((gid, *config.supplemental_groups))),
     )
     try:
         for mount in config.mounts:
-            _add_mount(container, mount.container_path, mount.host_path, mount.readonly)
+            _add_mount(container, mount)
         for device in config.devices:
             _add_device(container, device.container_path, device.host_path, device.permissions)
     except _SpecError as problem:
@@ -111,8 +119,16 @@ def _go_error(operation: str, problem: OSError, path: str) -> _SpecError:
     return _SpecError(f"{operation} {path}: {(problem.strerror or str(problem)).lower()}")
 
 
-def _add_mount(container: cdi.Container, destination: str, source: str, readonly: bool) -> None:
+_PROPAGATIONS = {
+    Propagation.PRIVATE: "rprivate",
+    Propagation.HOST_TO_CONTAINER: "rslave",
+    Propagation.BIDIRECTIONAL: "rshared",
+}
+
+
+def _add_mount(container: cdi.Container, mount: Mount) -> None:
     # containerd makes a missing source of a Pod's mount; a missing source that CDI names fails at the start.
+    destination, source = mount.container_path, mount.host_path
     place = Path(source)
     try:
         if not place.exists():
@@ -120,8 +136,9 @@ def _add_mount(container: cdi.Container, destination: str, source: str, readonly
         source = str(place.resolve(strict=True))
     except OSError as problem:
         raise _SpecError(f'failed to mkdir "{source}": {_go_error("mkdir", problem, source)}') from problem
-    options = ("rbind", "rprivate", "ro" if readonly else "rw")
-    container.mounts = [mount for mount in container.mounts if mount.destination != destination]
+    access = "rro" if mount.recursive_readonly else "ro" if mount.readonly else "rw"
+    options = ("rbind", _PROPAGATIONS[mount.propagation], access)
+    container.mounts = [other for other in container.mounts if other.destination != destination]
     container.mounts.append(ContainerMount(destination, source, "bind", options))
 
 
@@ -138,11 +155,11 @@ def _add_device(container: cdi.Container, path: str, host_path: str, permissions
         container.device_rules.append(DeviceRule(node.type, node.major, node.minor, permissions))
 
 
-def view(config: ContainerConfig, sandbox: Sandbox, container: cdi.Container) -> ContainerView:
-    """What a program in the container sees."""
+def view(config: ContainerConfig, sandbox: Sandbox, container: cdi.Container, image: str) -> ContainerView:
+    """What a program in the container sees; `image` is the full name of its image."""
     return ContainerView(
         hostname=sandbox.config.hostname,
-        arguments=command_line(config.image, config.command, config.args),
+        arguments=command_line(image, config.command, config.args),
         working_dir=config.working_dir or "/",
         # runc sets HOME from the user database of the image, which knows root only.
         environment={"HOME": "/" if container.uid else "/root"} | container.environment,
@@ -187,4 +204,5 @@ def limits(resources: LinuxResources) -> dict[str, int | str]:
         "cpusetMems": resources.cpuset_mems,
     }
     found |= {f"hugepages-{size}": limit for size, limit in resources.hugepage_limits.items()}
-    return {name: value for name, value in found.items() if value}
+    # A quota of -1 is none.
+    return {name: value for name, value in found.items() if value and value != -1}

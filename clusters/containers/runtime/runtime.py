@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import ipaddress
 import secrets
 import shutil
 from collections.abc import Sequence
@@ -12,47 +10,31 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusters.clock import Clock
-from clusters.containers import images
-from clusters.containers.logs import LogWriter
+from clusters.containers.images import Images
 from clusters.containers.model import (
-    REASON_COMPLETED,
-    REASON_ERROR,
-    REASON_START_ERROR,
-    START_ERROR_CODE,
     ContainerConfig,
     ContainerState,
     ContainerStatus,
+    ContainerUser,
     ExecResult,
     Image,
+    LinuxResources,
     RuntimeServiceError,
     Sandbox,
     SandboxConfig,
     SandboxState,
 )
-from clusters.containers.process import Process, StartError, happens_within, outcome
-from clusters.containers.programs import parse
-from clusters.containers.runtime.changes import Changes, Notifier
+from clusters.containers.process import happens_within
+from clusters.containers.runtime.changes import Changes, Event, EventKind, Events, Notifier
+from clusters.containers.runtime.container import Container
 from clusters.containers.runtime.execution import exec_error, run_exec
 from clusters.containers.runtime.injection import build, view
-from clusters.containers.startability import command_problem, start_problem
+from clusters.containers.runtime.network import Addresses
 from clusters.containers.view import ContainerView
 from node_api import cdi
 from node_api.cdi import parse_spec
 
 _NO_START = (ContainerState.RUNNING, ContainerState.EXITED)
-
-
-class _Container:
-    """A container: its status, and its program while that runs."""
-
-    def __init__(self, status: ContainerStatus, seen: ContainerView) -> None:
-        self.status = status
-        self.view = seen
-        self.process: Process | None = None
-        self.task: asyncio.Task[int] | None = None
-        self.log: LogWriter | None = None
-        self.signalled = False
-        self.stopped = asyncio.Event()
 
 
 class Runtime:
@@ -78,15 +60,19 @@ class Runtime:
         self._parse_spec = functools.lru_cache(maxsize=1024)(parse_spec)
         self._root = root
         self._clock = clock
-        self._network = ipaddress.IPv4Network(pod_cidr)
-        self._last_address = int(self._network.network_address) + 1
+        self._addresses = Addresses(pod_cidr)
+        self._images = Images()
         self._sandboxes: dict[str, Sandbox] = {}
-        self._containers: dict[str, _Container] = {}
+        self._containers: dict[str, Container] = {}
         self._notifier = Notifier()
 
     def changes(self) -> Changes:
-        """Ids of sandboxes that change from now on, or whose containers do; for an evented PLEG."""
-        return self._notifier.subscribe()
+        """Ids of sandboxes that change from now on, or whose containers do."""
+        return self._notifier.changes.subscribe()
+
+    def events(self) -> Events:
+        """What happens to containers and sandboxes from now on; for an evented PLEG."""
+        return self._notifier.events.subscribe()
 
     # Sandboxes
 
@@ -100,11 +86,13 @@ class Runtime:
                     f'failed to reserve sandbox name "{name}": name "{name}" is reserved for "{other.id}"',
                 )
         sandbox_id = secrets.token_hex(32)
-        address = "" if config.host_network else self._next_address(sandbox_id)
-        self._sandboxes[sandbox_id] = Sandbox(
-            sandbox_id, config, SandboxState.READY, self._clock.now(), address
-        )
-        self._notifier.notify(sandbox_id)
+        address = ""
+        if not config.host_network:
+            address = self._addresses.take(sandbox_id, {sandbox.ip for sandbox in self._sandboxes.values()})
+        sandbox = Sandbox(sandbox_id, config, SandboxState.READY, self._clock.now(), address)
+        self._sandboxes[sandbox_id] = sandbox
+        self._tell(sandbox, sandbox_id, EventKind.CREATED)
+        self._tell(sandbox, sandbox_id, EventKind.STARTED)
         return sandbox_id
 
     async def stop_pod_sandbox(self, sandbox_id: str) -> None:
@@ -112,19 +100,20 @@ class Runtime:
         if sandbox_id not in self._sandboxes:
             return
         for container in self._of(sandbox_id):
-            await self._kill(container)
+            await container.kill()
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is not None and sandbox.state is SandboxState.READY:
-            self._sandboxes[sandbox_id] = replace(sandbox, state=SandboxState.NOTREADY, ip="")
-            self._notifier.notify(sandbox_id)
+            self._sandboxes[sandbox_id] = stopped = replace(sandbox, state=SandboxState.NOTREADY, ip="")
+            self._tell(stopped, sandbox_id, EventKind.STOPPED)
 
     async def remove_pod_sandbox(self, sandbox_id: str) -> None:
         """Stop and forget the sandbox and its containers; an unknown sandbox is removed already."""
         await self.stop_pod_sandbox(sandbox_id)
         for container in self._of(sandbox_id):
             self._forget(container)
-        if self._sandboxes.pop(sandbox_id, None) is not None:
-            self._notifier.notify(sandbox_id)
+        sandbox = self._sandboxes.pop(sandbox_id, None)
+        if sandbox is not None:
+            self._tell(sandbox, sandbox_id, EventKind.DELETED)
 
     async def list_pod_sandboxes(self) -> list[Sandbox]:
         """All sandboxes, oldest first."""
@@ -158,8 +147,10 @@ class Runtime:
                     f'"{other.status.id}"',
                 )
         container_id = secrets.token_hex(32)
-        image = images.resolve(config.image)
-        seen = view(config, sandbox, build(config, sandbox, container_id, self._scan))
+        image = self._images.find(config.image)
+        if image is None:
+            raise RuntimeServiceError("NotFound", f'failed to resolve image "{config.image}": not found')
+        seen = view(config, sandbox, build(config, sandbox, container_id, self._scan), image.name)
         log = ""
         if sandbox.config.log_directory and config.log_path:
             log = str(Path(sandbox.config.log_directory, config.log_path))
@@ -171,10 +162,13 @@ class Runtime:
             self._clock.now(),
             image=image.name,
             image_ref=image.ref,
+            image_id=image.id,
             log_path=log,
+            user=ContainerUser(seen.uid, seen.gid, seen.groups),
         )
-        self._containers[container_id] = _Container(status, seen)
-        self._notifier.notify(sandbox_id)
+        folder = self._root / "containers" / container_id
+        self._containers[container_id] = Container(status, seen, self._clock, folder, self._ended)
+        self._tell(sandbox, container_id, EventKind.CREATED)
         return container_id
 
     async def start_container(self, container_id: str) -> None:
@@ -186,11 +180,15 @@ class Runtime:
                 f'failed to set starting state for container "{container_id}": container is in '
                 f"{container.status.state} state",
             )
-        try:
-            self._start(container)
-        except RuntimeServiceError as problem:
-            self._set_exited(container, START_ERROR_CODE, REASON_START_ERROR, problem.message)
-            raise
+        sandbox = self._sandboxes.get(container.status.sandbox_id)
+        if sandbox is None or sandbox.state is not SandboxState.READY:
+            problem = RuntimeServiceError(
+                "Unknown", f'sandbox container "{container.status.sandbox_id}" is not running'
+            )
+            container.fail(problem)
+            raise problem
+        container.start()
+        self._tell(sandbox, container_id, EventKind.STARTED)
 
     async def stop_container(self, container_id: str, timeout: float) -> None:
         """Send SIGTERM, and SIGKILL after `timeout` seconds of the clock (at once with 0); wait for the end."""
@@ -198,21 +196,34 @@ class Runtime:
         if container is None or container.status.state is not ContainerState.RUNNING:
             return
         if timeout > 0:
-            # A second stop waits for the effect of the first signal, as with containerd.
-            if not container.signalled and container.process is not None:
-                container.signalled = True
-                container.process.term.set()
+            container.signal()
             if await happens_within(self._clock, container.stopped, timeout):
                 return
-        await self._kill(container)
+        await container.kill()
 
     async def remove_container(self, container_id: str) -> None:
-        """Kill and forget the container with its log; an unknown one is removed already."""
+        """Kill and forget the container; its log stays. An unknown container is removed already."""
         container = self._containers.get(container_id)
         if container is None:
             return
-        await self._kill(container)
+        await container.kill()
         self._forget(container)
+
+    async def update_container_resources(self, container_id: str, change: LinuxResources) -> None:
+        """Change the limits that `change` gives. Raises RuntimeServiceError (NotFound)."""
+        container = self._containers.get(container_id)
+        if container is None:
+            raise RuntimeServiceError(
+                "NotFound",
+                f"failed to find container: an error occurred when try to find container "
+                f'"{container_id}": not found',
+            )
+        container.update(change)
+        self._notifier.changes.tell(container.status.sandbox_id)
+
+    async def reopen_container_log(self, container_id: str) -> None:
+        """Write the log of a running container to a new file, after the old one was moved away."""
+        self._find(container_id).reopen_log()
 
     async def list_containers(self) -> list[ContainerStatus]:
         """All containers, oldest first."""
@@ -237,28 +248,41 @@ class Runtime:
 
     # Images
 
-    async def image_status(self, image: str) -> Image:
-        """The image of a name; every name is present."""
-        return images.resolve(image)
+    async def image_status(self, image: str) -> Image | None:
+        """The image of a name or an id; every name is present, and an id of which one has been asked for."""
+        return self._images.find(image)
 
     async def pull_image(self, image: str) -> Image:
-        """Nothing is pulled: the image is there."""
-        return images.resolve(image)
+        """Nothing is pulled: the image is there. Raises RuntimeServiceError for an id of no image."""
+        found = self._images.find(image)
+        if found is None:
+            text = (
+                f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": not found'
+            )
+            raise RuntimeServiceError("NotFound", text)
+        return found
+
+    async def list_images(self) -> list[Image]:
+        """The images that were asked for."""
+        return self._images.all()
+
+    async def remove_image(self, image: str) -> None:
+        """Take an image from the list; an unknown one is gone already."""
+        self._images.remove(image)
 
     async def close(self) -> None:
         """Kill all programs and end all iterations over changes."""
-        running = [container for container in self._containers.values() if container.task is not None]
-        for container in running:
-            await self._kill(container)
+        for container in list(self._containers.values()):
+            await container.kill()
         self._notifier.close()
 
     def _scan(self) -> cdi.Scan:
         return cdi.scan(self._cdi_dirs, self._parse_spec)
 
-    def _of(self, sandbox_id: str) -> list[_Container]:
+    def _of(self, sandbox_id: str) -> list[Container]:
         return [found for found in self._containers.values() if found.status.sandbox_id == sandbox_id]
 
-    def _find(self, container_id: str) -> _Container:
+    def _find(self, container_id: str) -> Container:
         try:
             return self._containers[container_id]
         except KeyError:
@@ -266,83 +290,24 @@ class Runtime:
                 "NotFound", f'an error occurred when try to find container "{container_id}": not found'
             ) from None
 
-    def _next_address(self, sandbox_id: str) -> str:
-        used = {sandbox.ip for sandbox in self._sandboxes.values()}
-        first = int(self._network.network_address) + 2
-        count = self._network.num_addresses - 3
-        for step in range(count):
-            number = first + (self._last_address + 1 - first + step) % count
-            address = str(ipaddress.IPv4Address(number))
-            if address not in used:
-                self._last_address = number
-                return address
-        raise RuntimeServiceError(
-            "Unknown",
-            f'failed to setup network for sandbox "{sandbox_id}": plugin type="host-local" failed (add): failed to '
-            f"allocate for range 0: no IP addresses available in range set: {ipaddress.IPv4Address(first - 1)}-"
-            f"{ipaddress.IPv4Address(first + count - 1)}",
-        )
+    def _ended(self, container: Container) -> None:
+        sandbox = self._sandboxes.get(container.status.sandbox_id)
+        if sandbox is not None:
+            self._tell(sandbox, container.status.id, EventKind.STOPPED)
 
-    def _start(self, container: _Container) -> None:
-        status = container.status
-        sandbox = self._sandboxes.get(status.sandbox_id)
-        if sandbox is None or sandbox.state is not SandboxState.READY:
-            raise RuntimeServiceError("Unknown", f'sandbox container "{status.sandbox_id}" is not running')
-        try:
-            log = LogWriter(Path(status.log_path) if status.log_path else None, self._clock)
-        except OSError as problem:
-            raise RuntimeServiceError(
-                "Unknown",
-                "failed to create containerd task: failed to create container loggers: failed to create and open "
-                f"log file: open {status.log_path}: {(problem.strerror or str(problem)).lower()}",
-            ) from problem
-        text = start_problem(container.view)
-        try:
-            program = parse(container.view.arguments, container.view.environment)
-        except StartError as problem:
-            text = text or command_problem(str(problem))
-        if text is not None:
-            log.close()
-            raise RuntimeServiceError("Unknown", text)
-        rootfs = self._root / "containers" / status.id / "rootfs"
-        container.log = log
-        container.process = Process(container.view, self._clock, log.stdout, log.stderr, rootfs)
-        container.status = replace(status, state=ContainerState.RUNNING, started_at=self._clock.now())
-        container.task = asyncio.create_task(program.run(container.process), name=f"container {status.id}")
-        container.task.add_done_callback(lambda task: self._ended(container, task))
-        self._notifier.notify(status.sandbox_id)
-
-    def _ended(self, container: _Container, task: asyncio.Task[int]) -> None:
-        code, problem = outcome(task)
-        if problem and container.log is not None:
-            container.log.stderr(problem)
-        if container.log is not None:
-            container.log.close()
-        self._set_exited(container, code, REASON_ERROR if code else REASON_COMPLETED)
-
-    def _set_exited(self, container: _Container, code: int, reason: str, message: str = "") -> None:
-        container.task = container.process = container.log = None
-        container.status = replace(
-            container.status,
-            state=ContainerState.EXITED,
-            finished_at=self._clock.now(),
-            exit_code=code,
-            reason=reason,
-            message=message,
-        )
-        container.stopped.set()
-        self._notifier.notify(container.status.sandbox_id)
-
-    async def _kill(self, container: _Container) -> None:
-        if container.task is not None:
-            container.task.cancel()
-            await container.stopped.wait()
-
-    def _forget(self, container: _Container) -> None:
+    def _forget(self, container: Container) -> None:
         if self._containers.pop(container.status.id, None) is None:
             return
-        shutil.rmtree(self._root / "containers" / container.status.id, ignore_errors=True)
-        self._notifier.notify(container.status.sandbox_id)
+        shutil.rmtree(container.folder, ignore_errors=True)
+        sandbox = self._sandboxes.get(container.status.sandbox_id)
+        if sandbox is not None:
+            self._tell(sandbox, container.status.id, EventKind.DELETED)
+
+    def _tell(self, sandbox: Sandbox, about: str, kind: EventKind) -> None:
+        self._notifier.changes.tell(sandbox.id)
+        if self._notifier.events:
+            containers = tuple(container.status for container in self._of(sandbox.id))
+            self._notifier.events.tell(Event(about, kind, self._clock.now(), sandbox, containers))
 
 
 def _sandbox_name(config: SandboxConfig) -> str:

@@ -147,10 +147,8 @@ def _converted(container: Object, found: ContainerStatus, known: Object | None) 
     mounts = _volume_mounts(container) if known is None else known.get("volumeMounts")
     if mounts:
         status["volumeMounts"] = mounts
-    group = found.config.run_as_group or 0
-    linux = {"uid": found.config.run_as_user or 0, "gid": group}
-    groups = list(dict.fromkeys((group, *found.config.supplemental_groups)))
-    status["user"] = {"linux": {**linux, "supplementalGroups": groups}}
+    user = found.user
+    status["user"] = {"linux": {"uid": user.uid, "gid": user.gid, "supplementalGroups": list(user.groups)}}
     if known is None:
         return status
     status["restartCount"] = max(status["restartCount"], known.get("restartCount", 0))
