@@ -1,0 +1,151 @@
+"""Answers without what two servers may choose for themselves: uids, revisions, names they make, the current time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from api_play import Answer, Operation
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+# Go's own form of a time, inside the text of a struct.
+_GO_TIME: Final = re.compile(r"time\.Date\([^)]*time\.UTC\)|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC")
+_NUMBER: Final = re.compile(r"\b\d{3,}\b")
+_AGE: Final = re.compile(r"(?:\d+[smhdy]){1,2}")
+_NEAR: Final = 3600.0
+_KNOWN: Final = ("5f1f4c3e-", "0a1b2c3d-")
+"""Beginnings of the uids that the sequences name themselves."""
+_BOOKMARK_END: Final = "k8s.io/initial-events-end"
+
+
+class Normalizer:
+    """Gives every value of one server's choice the name of the place where it was seen first."""
+
+    def __init__(self) -> None:
+        self._uids: dict[str, str] = {}
+        self._revisions: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._lists: dict[int, str] = {}
+        self._place = ""
+        self._count = 0
+
+    def of(self, operation: Operation, answer: Answer) -> dict[str, Any]:
+        """The comparable form of one answer; to be called in the order of the operations."""
+        self._place, self._count = str(operation["id"]), 0
+        self._learn_name(operation, answer.body)
+        body = answer.body
+        if "watch" in operation and isinstance(body, list):
+            seen: Any = [self._event(event) for event in body if _counts(event)]
+        elif isinstance(body, dict) and ("items" in body or "rows" in body) and "columnDefinitions" not in body:
+            seen = self._list(operation, body)
+        elif isinstance(body, dict) and "columnDefinitions" in body:
+            seen = self._list(operation, body) if operation.get("many") else self._value(body, "")
+        else:
+            seen = self._value(body, "")
+        result = {
+            "code": answer.code,
+            "contentType": answer.content_type,
+            "warnings": [self._text(text) for text in answer.warnings],
+            "body": seen,
+        }
+        if answer.retry_after is not None:
+            result["retryAfter"] = answer.retry_after
+        if answer.note:
+            result["note"] = self._text(answer.note)
+        return result
+
+    def _learn_name(self, operation: Operation, body: Any) -> None:
+        metadata = body.get("metadata") if isinstance(body, dict) else None
+        prefix = metadata.get("generateName") if isinstance(metadata, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if operation.get("generates") and prefix and name and name.startswith(prefix):
+            self._names[name] = f"<name@{operation['id']}>"
+
+    def _list(self, operation: Operation, body: dict[str, Any]) -> Any:
+        metadata = dict(body.get("metadata") or {})
+        revision = metadata.get("resourceVersion", "")
+        self._lists[operation["id"]] = revision
+        if revision:
+            parent = operation.get("continues")
+            asked = operation.get("exactly")
+            if parent is not None and parent in self._lists:
+                metadata["resourceVersion"] = "<same>" if revision == self._lists[parent] else "<other>"
+            elif asked is not None:
+                metadata["resourceVersion"] = "<exact>" if revision in self._revisions else "<other>"
+            else:
+                metadata["resourceVersion"] = "<list>"
+        if metadata.get("continue"):
+            metadata["continue"] = "<continue>"
+        rest = {key: value for key, value in body.items() if key != "metadata"}
+        return {"metadata": metadata, **self._value(rest, "")}
+
+    def _event(self, event: dict[str, Any]) -> Any:
+        text = json.dumps(event["object"])
+        if event["type"] == "BOOKMARK" and _BOOKMARK_END in text:
+            text = re.sub(r'"resourceVersion": "\d+"', '"resourceVersion": "<bookmark>"', text)
+            return {"type": "BOOKMARK", "object": self._value(json.loads(text), "")}
+        return {"type": event["type"], "object": self._value(event["object"], "")}
+
+    def _value(self, value: Any, key: str) -> Any:
+        if isinstance(value, dict):
+            return {name: self._value(value[name], name) for name in sorted(value)}
+        if isinstance(value, list):
+            items = [self._value(item, "") for item in value]
+            return _by_manager(items) if key == "managedFields" else items
+        if not isinstance(value, str):
+            return value
+        if key == "resourceVersion" and value.isdigit():
+            return self._revision(value)
+        if key == "" and _AGE.fullmatch(value):
+            return "<age>"
+        return self._text(value)
+
+    def _revision(self, value: str) -> str:
+        if value not in self._revisions:
+            self._count += 1
+            self._revisions[value] = f"<rv@{self._place}.{self._count}>"
+        return self._revisions[value]
+
+    def _text(self, text: str) -> str:
+        if len(text) < 5:
+            return text
+        text = _UUID.sub(self._uid, text)
+        if "T" in text or "time" in text or "UTC" in text:
+            text = _TIME.sub(_now_or_not, text)
+            text = _GO_TIME.sub("<go time>", text)
+        if " " in text:
+            text = _NUMBER.sub(lambda match: self._revisions.get(match[0], match[0]), text)
+        for name, known in self._names.items():
+            text = text.replace(name, known)
+        return text
+
+    def _uid(self, match: re.Match[str]) -> str:
+        value = match[0]
+        if value.startswith(_KNOWN):
+            return value
+        if value not in self._uids:
+            self._uids[value] = f"<uid@{self._place}.{len(self._uids)}>"
+        return self._uids[value]
+
+
+def _counts(event: dict[str, Any]) -> bool:
+    """Bookmarks come when a server likes, but for the one that ends the initial events."""
+    return event["type"] != "BOOKMARK" or _BOOKMARK_END in json.dumps(event["object"])
+
+
+def _by_manager(entries: Iterable[Any]) -> list[Any]:
+    """Entries are ordered by time, of which only whole seconds are told; so the order is not compared."""
+    return sorted(entries, key=lambda entry: json.dumps({**entry, "fieldsV1": None}) if entry else "")
+
+
+def _now_or_not(match: re.Match[str]) -> str:
+    text = match[0]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return "<now>" if abs((datetime.now(UTC) - moment).total_seconds()) < _NEAR else text

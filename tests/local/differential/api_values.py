@@ -1,0 +1,466 @@
+"""Valid objects of the kinds that the differential test writes, drawn from a seeded source of chance.
+
+All specs are drawn in the form of resource.k8s.io/v1 and rewritten for older versions. What the API does not let a
+client change (the spec of a claim) depends on the object's name alone, so that updates stay valid.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+Object = dict[str, Any]
+
+DRA: Final = "resource.k8s.io"
+DRIVERS: Final = ("gpu.example.com", "nic.example.com")
+LABELS: Final[dict[str, tuple[str, ...]]] = {"app": ("a", "b"), "tier": ("x", "y")}
+FINALIZERS: Final = ("example.com/one", "example.com/two")
+STAMP: Final = "2024-05-01T10:00:00Z"
+MICRO: Final = "2024-05-01T10:00:00.123456Z"
+_UIDS: Final = ("5f1f4c3e-0000-4000-8000-000000000001", "5f1f4c3e-0000-4000-8000-000000000002")
+_SHARE: Final = "0a1b2c3d-0000-4000-8000-00000000000a"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind under test. `make(chance, name)` draws what stands beside kind and metadata."""
+
+    group: str
+    versions: tuple[str, ...]
+    plural: str
+    kind: str
+    namespaced: bool
+    make: Callable[[random.Random, str], Object]
+    status: Callable[[random.Random, str], Object] | None = None
+    fixed_spec: bool = False
+    field_selectors: tuple[str, ...] = ()
+    delete_at: tuple[str, ...] = ()
+
+    def api_version(self, version: str) -> str:
+        """`v1` or `resource.k8s.io/v1`."""
+        return f"{self.group}/{version}" if self.group else version
+
+    def path(self, version: str, namespace: str, name: str = "", subresource: str = "") -> str:
+        """The URL path of a collection, an object or a subresource."""
+        base = f"/apis/{self.group}/{version}" if self.group else f"/api/{version}"
+        if self.namespaced and namespace:
+            base += f"/namespaces/{namespace}"
+        return "/".join(part for part in (f"{base}/{self.plural}", name, subresource) if part)
+
+
+def maybe(chance: random.Random, probability: float, value: Callable[[], Any], **into: Any) -> Any:
+    """`value()` or None."""
+    return value() if chance.random() < probability else None
+
+
+def some(**fields: Any) -> Object:
+    """The fields that are not None."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def metadata(chance: random.Random, name: str, **more: Any) -> Object:
+    """Metadata with a random choice of what a client may set."""
+    labels = {key: chance.choice(values) for key, values in LABELS.items() if chance.random() < 0.6}
+    return some(
+        name=name or None,
+        labels=labels or maybe(chance, 0.1, dict),
+        annotations=maybe(chance, 0.3, lambda: {f"note/{chance.randint(0, 2)}": f"t{chance.randint(0, 3)}"}),
+        finalizers=maybe(chance, 0.15, lambda: chance.sample(FINALIZERS, chance.randint(1, 2))),
+        ownerReferences=maybe(chance, 0.12, lambda: owners(chance)),
+        **more,
+    )
+
+
+def owners(chance: random.Random) -> list[Object]:
+    """One or two owners, which need not exist."""
+    return [
+        some(
+            apiVersion="v1",
+            kind="ConfigMap",
+            name=f"owner-{index}",
+            uid=_UIDS[index],
+            controller=maybe(chance, 0.4, lambda index=index: index == 0),
+            blockOwnerDeletion=maybe(chance, 0.3, lambda: True),
+        )
+        for index in chance.sample((0, 1), chance.randint(1, 2))
+    ]
+
+
+def _steady(name: str) -> random.Random:
+    """Chance that gives one name the same values always."""
+    return random.Random(zlib.crc32(name.encode()))
+
+
+def config_map(chance: random.Random, name: str) -> Object:
+    """Data, rarely binary or immutable."""
+    keys = [f"k{index}" for index in range(4) if chance.random() < 0.5]
+    return some(
+        data={key: chance.choice(("1", "2", "true", "", "multi\nline", "ü<&>")) for key in keys} or None,
+        binaryData=maybe(chance, 0.15, lambda: {"b": chance.choice(("AAEC", "aGVsbG8="))}),
+        immutable=maybe(chance, 0.04, lambda: chance.random() < 0.5),
+    )
+
+
+def lease(chance: random.Random, name: str) -> Object:
+    """A lease with some of its fields."""
+    spec = some(
+        holderIdentity=maybe(chance, 0.7, lambda: f"h{chance.randint(0, 2)}"),
+        leaseDurationSeconds=maybe(chance, 0.6, lambda: chance.choice((15, 40))),
+        acquireTime=maybe(chance, 0.3, lambda: MICRO),
+        renewTime=maybe(chance, 0.5, lambda: MICRO),
+        leaseTransitions=maybe(chance, 0.3, lambda: chance.randint(0, 3)),
+    )
+    return {"spec": spec}
+
+
+def _selectors(chance: random.Random) -> list[Object]:
+    texts = (
+        'device.driver == "gpu.example.com"',
+        "true",
+        'device.attributes["gpu.example.com"].model == "a"',
+        'device.capacity["gpu.example.com"].memory.compareTo(quantity("1Gi")) >= 0',
+    )
+    return [{"cel": {"expression": text}} for text in chance.sample(texts, chance.randint(1, 2))]
+
+
+def _tolerations(chance: random.Random) -> list[Object]:
+    choices = (
+        {"key": "example.com/t", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "example.com/t", "value": "v", "effect": "NoExecute", "tolerationSeconds": 30},
+        {"operator": "Exists"},
+    )
+    return [dict(choice) for choice in chance.sample(choices, chance.randint(1, 2))]
+
+
+def _exact(chance: random.Random, *, admin: bool) -> Object:
+    mode = chance.choice((None, "ExactCount", "All"))
+    return some(
+        deviceClassName="gpu.example.com",
+        selectors=maybe(chance, 0.4, lambda: _selectors(chance)),
+        allocationMode=mode,
+        count=maybe(chance, 0.4, lambda: chance.randint(1, 3)) if mode != "All" else None,
+        adminAccess=maybe(chance, 0.15, lambda: chance.random() < 0.7) if admin else None,
+        tolerations=maybe(chance, 0.3, lambda: _tolerations(chance)),
+        capacity=maybe(chance, 0.2, lambda: {"requests": {"memory": chance.choice(("1Gi", "1024Mi", "1.5"))}}),
+    )
+
+
+def _opaque(chance: random.Random) -> Object:
+    parameters = chance.choice(({"a": 1}, {"b": {"c": [1, 2.5, None], "d": "e"}}, {}))
+    return {"opaque": {"driver": chance.choice(DRIVERS), "parameters": parameters}}
+
+
+def _claim_spec(chance: random.Random) -> Object:
+    requests: list[Object] = [{"name": "r0", "exactly": _exact(chance, admin=True)}]
+    if chance.random() < 0.4:
+        names = ("a", "b")[: chance.randint(1, 2)]
+        requests.append(
+            {"name": "r1", "firstAvailable": [{"name": name, **_exact(chance, admin=False)} for name in names]}
+        )
+    attribute = {"matchAttribute": "gpu.example.com/model"}
+    constraint = {**attribute, **some(requests=maybe(chance, 0.5, lambda: ["r0"]))}
+    config = {**_opaque(chance), **some(requests=maybe(chance, 0.5, lambda: ["r0"]))}
+    devices = some(
+        requests=requests,
+        constraints=maybe(chance, 0.3, lambda: [constraint]),
+        config=maybe(chance, 0.3, lambda: [config]),
+    )
+    return {"devices": devices}
+
+
+def claim(_: random.Random, name: str) -> Object:
+    """A claim whose spec belongs to its name."""
+    return {"spec": _claim_spec(_steady(name))}
+
+
+def template(_: random.Random, name: str) -> Object:
+    """A template whose spec belongs to its name."""
+    chance = _steady(name)
+    meta = maybe(chance, 0.5, lambda: {"labels": {"of": "template"}, "annotations": {"x/y": "z"}})
+    return {"spec": some(metadata=meta, spec=_claim_spec(chance))}
+
+
+def _conditions(chance: random.Random) -> list[Object]:
+    return [
+        some(
+            type=kind,
+            status=chance.choice(("True", "False", "Unknown")),
+            reason="Because",
+            message=chance.choice(("", "text")),
+            lastTransitionTime=STAMP,
+            observedGeneration=maybe(chance, 0.3, lambda: 1),
+        )
+        for kind in chance.sample(("Ready", "Healthy"), chance.randint(1, 2))
+    ]
+
+
+def _allocation(name: str) -> tuple[Object, list[Object]]:
+    """The allocation that belongs to a claim's name, and its devices."""
+    chance = _steady("status" + name)
+    results = []
+    for index in range(chance.randint(1, 3)):
+        shared = chance.random() < 0.25
+        results.append(
+            some(
+                request="r0",
+                driver=chance.choice(DRIVERS),
+                pool="pool/a",
+                device=f"d{index}",
+                tolerations=maybe(chance, 0.2, lambda: _tolerations(chance)),
+                bindingConditions=maybe(chance, 0.2, lambda: ["Bound"]),
+                shareID=_SHARE if shared else None,
+                consumedCapacity={"memory": "2Gi"} if shared else None,
+            )
+        )
+        if "bindingConditions" in results[-1]:
+            results[-1]["bindingFailureConditions"] = ["Failed"]
+    node = {
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+    }
+    config = {"source": chance.choice(("FromClass", "FromClaim")), **_opaque(chance)}
+    allocation = some(
+        devices=some(results=results, config=maybe(chance, 0.3, lambda: [config])),
+        nodeSelector=maybe(chance, 0.7, lambda: node),
+        allocationTimestamp=maybe(chance, 0.3, lambda: STAMP),
+    )
+    return allocation, results
+
+
+def claim_status(chance: random.Random, name: str) -> Object:
+    """No status, or the allocation of this claim with users and reports of devices."""
+    if chance.random() < 0.15:
+        return {}
+    allocation, results = _allocation(name)
+    users = [
+        {"resource": "pods", "name": f"p{index}", "uid": _UIDS[index]}
+        for index in chance.sample((0, 1), chance.randint(1, 2))
+    ]
+    reports = [
+        some(
+            **{key: result[key] for key in ("driver", "pool", "device", "shareID") if key in result},
+            conditions=maybe(chance, 0.5, lambda: _conditions(chance)),
+            data=maybe(chance, 0.3, lambda: {"x": chance.randint(0, 2)}),
+            networkData=maybe(
+                chance,
+                0.3,
+                lambda: some(
+                    interfaceName="eth0",
+                    ips=maybe(chance, 0.5, lambda: ["192.0.2.5/24", "2001:db8::1/64"]),
+                    hardwareAddress=maybe(chance, 0.5, lambda: "00:11:22:33:44:55"),
+                ),
+            ),
+        )
+        for result in chance.sample(results, chance.randint(1, len(results)))
+    ]
+    return some(
+        allocation=allocation,
+        reservedFor=maybe(chance, 0.6, lambda: users),
+        devices=maybe(chance, 0.5, lambda: reports),
+    )
+
+
+def _attributes(chance: random.Random) -> Object:
+    return {
+        key: dict(value)
+        for key, value in (
+            ("model", {"string": chance.choice("ab")}),
+            ("gpu.example.com/index", {"int": chance.randint(0, 3)}),
+            ("fast", {"bool": chance.random() < 0.5}),
+            ("version", {"version": "1.2.3"}),
+        )
+        if chance.random() < 0.5
+    }
+
+
+def _taints(chance: random.Random) -> list[Object]:
+    return [
+        some(
+            key="example.com/t",
+            value=maybe(chance, 0.6, lambda: "v"),
+            effect=chance.choice(("NoSchedule", "NoExecute")),
+            timeAdded=maybe(chance, 0.5, lambda: STAMP),
+        )
+    ]
+
+
+def _device(chance: random.Random, index: int, *, counted: bool) -> Object:
+    many = chance.random() < 0.3
+    policy = some(
+        default="1Gi",
+        validRange=some(min="1Gi", max=maybe(chance, 0.5, lambda: "8Gi"), step=maybe(chance, 0.5, lambda: "1Gi")),
+    )
+    memory = some(
+        value=chance.choice(("8Gi", "8192Mi", "16Gi")),
+        requestPolicy=policy if many and chance.random() < 0.5 else None,
+    )
+    counters = {"counterSet": "c0", "counters": {"slots": {"value": chance.choice(("1", "2", "1000m"))}}}
+    bound = chance.random() < 0.2
+    return some(
+        name=f"d{index}",
+        attributes=_attributes(chance) or None,
+        capacity=maybe(chance, 0.5, lambda: {"memory": memory}),
+        consumesCounters=[counters] if counted else None,
+        taints=maybe(chance, 0.25, lambda: _taints(chance)),
+        allowMultipleAllocations=True if many else None,
+        bindsToNode=True if bound else None,
+        bindingConditions=["Bound"] if bound else None,
+        bindingFailureConditions=["Failed"] if bound else None,
+    )
+
+
+def resource_slice(chance: random.Random, name: str) -> Object:
+    """A slice whose driver, pool and node belong to its name."""
+    steady = _steady(name)
+    where = steady.choice(
+        (
+            {"nodeName": "n1"},
+            {"nodeName": "n2"},
+            {"allNodes": True},
+            {
+                "nodeSelector": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z1", "z2"]}]}
+                    ]
+                }
+            },
+        )
+    )
+    spec: Object = {
+        "driver": steady.choice(DRIVERS),
+        "pool": {"name": "pool", "generation": chance.randint(0, 2), "resourceSliceCount": 1},
+        **copy.deepcopy(where),
+    }
+    if chance.random() < 0.15:
+        spec["sharedCounters"] = [{"name": "c0", "counters": {"slots": {"value": "4"}}}]
+    else:
+        counted = chance.random() < 0.2
+        spec["devices"] = [
+            _device(chance, index, counted=counted) for index in range(chance.randint(0, 3))
+        ]
+    return {"spec": spec}
+
+
+def device_class(chance: random.Random, _: str) -> Object:
+    """A class with selectors and configuration."""
+    spec = some(
+        selectors=maybe(chance, 0.6, lambda: _selectors(chance)),
+        config=maybe(chance, 0.4, lambda: [_opaque(chance) for _ in range(chance.randint(1, 2))]),
+        extendedResourceName=maybe(chance, 0.3, lambda: "example.com/gpu"),
+    )
+    return {"spec": spec}
+
+
+def taint_rule(chance: random.Random, _: str) -> Object:
+    """A rule for a device, a pool, a driver or all."""
+    selector = some(
+        driver=maybe(chance, 0.5, lambda: DRIVERS[0]),
+        pool=maybe(chance, 0.5, lambda: "pool"),
+        device=maybe(chance, 0.5, lambda: "d0"),
+    )
+    return {"spec": some(deviceSelector=maybe(chance, 0.7, lambda: selector), taint=_taints(chance)[0])}
+
+
+def rule_status(chance: random.Random, _: str) -> Object:
+    """Conditions."""
+    return some(conditions=maybe(chance, 0.8, lambda: _conditions(chance)))
+
+
+def pod(_: random.Random, name: str) -> Object:
+    """A pod of one or two containers whose claims belong to its name."""
+    chance = _steady(name)
+    claims = [
+        {"name": "by-name", "resourceClaimName": "claim"},
+        {"name": "by-template", "resourceClaimTemplateName": "template"},
+    ][: chance.randint(0, 2)]
+    containers = []
+    for index in range(chance.randint(1, 2)):
+        used = [some(name=item["name"], request=maybe(chance, 0.4, lambda: "r0")) for item in claims]
+        resources = some(claims=used or None)
+        containers.append(some(name=f"c{index}", image="probe:1", resources=resources or None))
+    spec = some(
+        automountServiceAccountToken=False,
+        containers=containers,
+        resourceClaims=claims or None,
+        restartPolicy=maybe(chance, 0.3, lambda: "Never"),
+        terminationGracePeriodSeconds=maybe(chance, 0.3, lambda: 5),
+        nodeName=maybe(chance, 0.3, lambda: "n1"),
+    )
+    return {"spec": spec}
+
+
+def pod_status(chance: random.Random, name: str) -> Object:
+    """The status fields of claims, and little else."""
+    claims = pod(chance, name)["spec"].get("resourceClaims", ())
+    statuses = [
+        some(name=item["name"], resourceClaimName=maybe(chance, 0.8, lambda: "made-up"))
+        for item in claims
+        if chance.random() < 0.8
+    ]
+    return some(
+        phase=chance.choice(("Pending", "Running")),
+        resourceClaimStatuses=statuses or None,
+        conditions=maybe(
+            chance, 0.4, lambda: [{"type": "PodScheduled", "status": "True", "lastTransitionTime": STAMP}]
+        ),
+    )
+
+
+_META: Final = ("metadata.name=$NAME", "metadata.name!=$NAME", "metadata.namespace=$NS")
+_DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+
+KINDS: Final = (
+    Kind("", ("v1",), "configmaps", "ConfigMap", True, config_map, field_selectors=_META),
+    Kind("coordination.k8s.io", ("v1",), "leases", "Lease", True, lease, field_selectors=_META),
+    Kind(
+        DRA, _DRA_VERSIONS, "resourceclaims", "ResourceClaim", True, claim, claim_status, True,
+        field_selectors=_META,
+    ),
+    Kind(
+        DRA, _DRA_VERSIONS, "resourceclaimtemplates", "ResourceClaimTemplate", True, template,
+        fixed_spec=True, field_selectors=_META,
+    ),
+    Kind(
+        DRA, _DRA_VERSIONS, "resourceslices", "ResourceSlice", False, resource_slice,
+        field_selectors=(
+            "metadata.name=$NAME", "spec.driver=gpu.example.com", "spec.nodeName=n1", "spec.pool.name=pool",
+            "spec.driver=gpu.example.com,spec.nodeName=n1",
+        ),
+    ),
+    Kind(
+        DRA, _DRA_VERSIONS, "deviceclasses", "DeviceClass", False, device_class,
+        field_selectors=("metadata.name=$NAME", "metadata.name!=$NAME"),
+    ),
+    Kind(
+        DRA, ("v1", "v1beta2", "v1alpha3"), "devicetaintrules", "DeviceTaintRule", False, taint_rule, rule_status,
+        field_selectors=("metadata.name=$NAME", "metadata.name!=$NAME"),
+    ),
+    Kind(
+        "", ("v1",), "pods", "Pod", True, pod, pod_status, True,
+        field_selectors=(*_META, "status.phase=Pending", "spec.nodeName=n1", "spec.restartPolicy!=Always"),
+    ),
+)  # fmt: skip
+
+
+def rewritten(kind: Kind, version: str, body: Object) -> Object:
+    """A drawn object, or a part of one, in an older version."""
+    if version != "v1beta1" or kind.group != DRA:
+        return body
+    body = copy.deepcopy(body)
+    spec = body.get("spec") or {}
+    if kind.plural == "resourceclaimtemplates":
+        spec = spec.get("spec") or {}
+    if kind.plural == "resourceslices":
+        spec["devices"] = [
+            {"name": device["name"], "basic": {key: value for key, value in device.items() if key != "name"}}
+            for device in spec.get("devices", ())
+        ]
+        if not spec["devices"] and "sharedCounters" in spec:
+            del spec["devices"]
+    requests = (spec.get("devices") or {}).get("requests", ()) if isinstance(spec.get("devices"), dict) else ()
+    for request in requests:
+        request.update(request.pop("exactly", {}))
+    return body
