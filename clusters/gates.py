@@ -1,66 +1,119 @@
-"""Feature gates of Kubernetes 1.37 that concern DRA, with their defaults, dependencies and locks.
+"""Feature gates that concern DRA: which Kubernetes version has which, their stages, defaults, locks and dependencies.
 
-Source: `pkg/features/kube_features.go` of kubernetes v1.37.2.
+Source: `pkg/features/kube_features.go` of kubernetes v1.37.2, which holds the history of each gate, and
+`pkg/features/kube_features.go` of apiserver v0.37.2 for those of the API machinery.
 """
 
 from __future__ import annotations
 
 import difflib
+import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
+"""The Kubernetes minors that are known here, oldest first."""
+LATEST: Final = VERSIONS[-1]
 
 
 class GateError(ValueError):
     """A gate or version that cannot be set so; the text says what is allowed."""
 
 
+class Stage(enum.StrEnum):
+    """How mature a gate's feature is."""
+
+    ALPHA = "alpha"
+    BETA = "beta"
+    GA = "GA"
+    DEPRECATED = "deprecated"
+
+
 @dataclass(frozen=True)
 class Gate:
-    """A gate in one version: its default, whether that is locked, and the gates that it needs."""
+    """A gate in one version: its stage and default, whether that is locked, and the gates that it needs."""
 
+    stage: Stage
     default: bool
     locked: bool = False
     needs: tuple[str, ...] = ()
 
 
+_NONE: Final = "-"
+_WORDS: Final = {"A": Stage.ALPHA, "B": Stage.BETA, "GA": Stage.GA, "D": Stage.DEPRECATED}
 _DRA: Final = ("DynamicResourceAllocation",)
 
-GATES_1_37: Final[Mapping[str, Gate]] = {
-    "DynamicResourceAllocation": Gate(True, locked=True),
-    "DRAAdminAccess": Gate(True, True, _DRA),
-    "DRAPrioritizedList": Gate(True, True, _DRA),
-    "DRAResourceClaimDeviceStatus": Gate(True, True, _DRA),
-    "DRASchedulerFilterTimeout": Gate(True, False, _DRA),
-    "DRADeviceTaints": Gate(True, False, _DRA),
-    "DRADeviceTaintRules": Gate(True, False, ("DRADeviceTaints",)),
-    "DRAPartitionableDevices": Gate(True, False, _DRA),
-    "DRAConsumableCapacity": Gate(True, False, _DRA),
-    "DRADeviceBindingConditions": Gate(True, False, (*_DRA, "DRAResourceClaimDeviceStatus")),
-    "DRAExtendedResource": Gate(True, True, _DRA),
-    "DRAResourceClaimGranularStatusAuthorization": Gate(True, False, (*_DRA, "DRAResourceClaimDeviceStatus")),
-    "DRAListTypeAttributes": Gate(False, False, _DRA),
-    "DRANodeAllocatableResources": Gate(False, False, _DRA),
-    "DRAResourcePoolStatus": Gate(False, False, _DRA),
-    "DRAWorkloadResourceClaims": Gate(False, False, (*_DRA, "GenericWorkload")),
-    "DRAFractionalCapacityRange": Gate(True, False, ("DRAConsumableCapacity",)),
-    "DRADerivedAttributes": Gate(False, False, _DRA),
-    "DRADeviceCompatibilityGroups": Gate(False, False, (*_DRA, "DRAPartitionableDevices")),
-    "DRAOptionalNodeOperations": Gate(False, False, (*_DRA, "NodeDeclaredFeatures")),
-    "DRAPartitionableDevicesType": Gate(
-        False, False, (*_DRA, "DRAPartitionableDevices", "DRAResourcePoolStatus")
+# Stage and default in each of VERSIONS: A(lpha), B(eta), GA, D(eprecated), then `+` on or `-` off, `*` for locked.
+_HISTORY: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "DynamicResourceAllocation": ("GA+  GA+* GA+* GA+*", ()),
+    "DRAAdminAccess": ("B+   B+   GA+* GA+*", _DRA),
+    "DRAPrioritizedList": ("B+   B+   GA+  GA+*", _DRA),
+    # Upstream does not tie it to DynamicResourceAllocation, since their defaults conflicted once.
+    "DRAResourceClaimDeviceStatus": ("B+   B+   B+   GA+*", ()),
+    "DRASchedulerFilterTimeout": ("B+   B+   B+   B+", _DRA),
+    "DRADeviceTaints": ("A-   A-   B+   GA+", _DRA),
+    "DRADeviceTaintRules": ("-    A-   B-   GA+", ("DRADeviceTaints",)),
+    "DRAPartitionableDevices": ("A-   A-   B+   B+", _DRA),
+    "DRAConsumableCapacity": ("A-   A-   B+   B+", _DRA),
+    "DRADeviceBindingConditions": ("A-   A-   B+   B+", (*_DRA, "DRAResourceClaimDeviceStatus")),
+    "DRAExtendedResource": ("A-   A-   B+   GA+*", _DRA),
+    "DRAResourceClaimGranularStatusAuthorization": (
+        "-    -    B+   B+",
+        (*_DRA, "DRAResourceClaimDeviceStatus"),
     ),
-    "ResourceHealthStatus": Gate(True),
-    "ResourceHealthStatusMessage": Gate(True),
-    "KubeletPodResourcesDynamicResources": Gate(True, locked=True),
-    "KubeletPodResourcesGet": Gate(True, locked=True),
-    "KubeletPodResourcesListUseActivePods": Gate(True),
-    "NodeDeclaredFeatures": Gate(True, locked=True),
-    "GenericWorkload": Gate(False),
-    "PodLevelResources": Gate(True),
-    "InPlacePodVerticalScaling": Gate(True),
-    "InPlacePodLevelResourcesVerticalScaling": Gate(True),
+    "DRAListTypeAttributes": ("-    -    A-   A-", _DRA),
+    "DRANodeAllocatableResources": ("-    -    A-   A-", _DRA),
+    "DRAResourcePoolStatus": ("-    -    A-   A-", _DRA),
+    "DRAWorkloadResourceClaims": ("-    -    A-   B-", (*_DRA, "GenericWorkload")),
+    # Off when the control plane is to be compatible with 1.36 (--min-compatibility-version), which nobody sets here.
+    "DRAFractionalCapacityRange": ("-    -    -    B+", ("DRAConsumableCapacity",)),
+    "DRADerivedAttributes": ("-    -    -    A-", _DRA),
+    "DRADeviceCompatibilityGroups": ("-    -    -    A-", (*_DRA, "DRAPartitionableDevices")),
+    "DRAOptionalNodeOperations": ("-    -    -    A-", (*_DRA, "NodeDeclaredFeatures")),
+    "DRAPartitionableDevicesType": (
+        "-    -    -    A-",
+        (*_DRA, "DRAPartitionableDevices", "DRAResourcePoolStatus"),
+    ),
+    "ResourceHealthStatus": ("A-   A-   B+   B+", _DRA),
+    "ResourceHealthStatusMessage": ("-    -    B+   B+", ("ResourceHealthStatus",)),
+    "KubeletPodResourcesDynamicResources": ("B+   B+   GA+* GA+*", ()),
+    "KubeletPodResourcesGet": ("B+   B+   GA+* GA+*", ()),
+    "KubeletPodResourcesListUseActivePods": ("D+   D+   D+   D+", ()),
+    "NodeDeclaredFeatures": ("-    A-   B+   GA+*", ()),
+    "GenericWorkload": ("-    A-   A-   B-", ()),
+    "TopologyAwareWorkloadScheduling": ("-    -    A-   A-", ("GenericWorkload",)),
+    "PodLevelResources": ("B+   B+   B+   B+", ()),
+    "InPlacePodVerticalScaling": ("B+   GA+* GA+* GA+*", ()),
+    "InPlacePodLevelResourcesVerticalScaling": (
+        "-    A-   B+   B+",
+        ("InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"),
+    ),
+    "SchedulerAsyncAPICalls": ("B-   B-   B-   B-", ()),
+    "DeclarativeValidation": ("B+   B+   GA+* GA+*", ()),
+    "DeclarativeValidationBeta": ("-    -    B+   B+", ("DeclarativeValidation",)),
 }
+
+
+def _table() -> dict[str, dict[str, Gate]]:
+    table: dict[str, dict[str, Gate]] = {version: {} for version in VERSIONS}
+    for name, (history, needs) in _HISTORY.items():
+        for version, word in zip(VERSIONS, history.split(), strict=True):
+            if word != _NONE:
+                stage = _WORDS[word.rstrip("+-*")]
+                table[version][name] = Gate(stage, "+" in word, word.endswith("*"), needs)
+    return table
+
+
+GATES: Final[Mapping[str, Mapping[str, Gate]]] = _table()
+"""The gates of each version, by name."""
+
+
+def known(version: str) -> Mapping[str, Gate]:
+    """The gates of a Kubernetes minor. Raises GateError for a version that is not known here."""
+    if version not in GATES:
+        raise GateError(f"Kubernetes {version} is not known; there are {', '.join(VERSIONS)}")
+    return GATES[version]
 
 
 def parse(text: str) -> dict[str, bool]:
@@ -76,32 +129,72 @@ def parse(text: str) -> dict[str, bool]:
     return result
 
 
-def effective(chosen: Mapping[str, bool]) -> dict[str, bool]:
-    """Every gate's value: the defaults, changed by the choice. Raises GateError for a choice that cannot be."""
+def effective(chosen: Mapping[str, bool], version: str = LATEST) -> dict[str, bool]:
+    """Every gate's value in a version: the defaults, changed by the choice. Raises GateError for one that cannot be.
+
+    A gate that is on by default goes off with what it needs.
+    """
+    table = known(version)
     for name, value in chosen.items():
-        gate = GATES_1_37.get(name)
+        gate = table.get(name)
         if gate is None:
-            raise GateError(f"unrecognized feature gate: {name}{_hint(name, GATES_1_37)}")
+            raise GateError(f"unrecognized feature gate: {name}{_hint(name, version)}")
         if gate.locked and value is not gate.default:
             raise GateError(
                 f"cannot set feature gate {name} to {_word(value)}, feature is locked to {_word(gate.default)}"
+                f"{_elsewhere(name, version)}"
             )
-    gates = {name: gate.default for name, gate in GATES_1_37.items()} | dict(chosen)
-    for name, gate in GATES_1_37.items():
-        missing = [need for need in gate.needs if not gates[need]]
-        if gates[name] and missing and name in chosen:
-            raise GateError(
-                f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
-            )
-        if missing and name not in chosen:
-            # A gate that is on by default goes off with what it needs; the server of a real cluster refuses to
-            # start, which helps nobody who wants to see a feature off.
+    gates = {name: gate.default for name, gate in table.items()} | dict(chosen)
+    changed = True
+    while changed:
+        changed = False
+        for name, gate in table.items():
+            # What a version does not have yet cannot be needed there.
+            missing = [need for need in gate.needs if need in table and not gates[need]]
+            if not gates[name] or not missing:
+                continue
+            if name in chosen:
+                raise GateError(
+                    f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
+                )
+            # A component of a real cluster refuses to start, which helps nobody who wants to see a feature off.
             gates[name] = False
+            changed = True
     return gates
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    lowered = {candidate.lower(): candidate for candidate in known}
+def settings(chosen: Mapping[str, bool], version: str = LATEST) -> dict[str, bool]:
+    """What has to be set for the choice to hold: `chosen`, and gates that go off with what they need.
+
+    It is what components of a real cluster take as `--feature-gates`. Raises GateError.
+    """
+    table = known(version)
+    return {
+        name: value
+        for name, value in effective(chosen, version).items()
+        if name in chosen or value is not table[name].default
+    }
+
+
+def versions_of(name: str) -> tuple[str, ...]:
+    """The versions that have a gate, oldest first."""
+    return tuple(version for version in VERSIONS if name in GATES[version])
+
+
+def _hint(name: str, version: str) -> str:
+    """Which gate was meant, or in which versions there is one of that name."""
+    if having := versions_of(name):
+        return f" in Kubernetes {version}; {', '.join(having)} {'has' if len(having) == 1 else 'have'} it"
+    return _similar(name, GATES[version])
+
+
+def _elsewhere(name: str, version: str) -> str:
+    free = [other for other in versions_of(name) if other != version and not GATES[other][name].locked]
+    return f" in Kubernetes {version}; it can be set in {', '.join(free)}" if free else ""
+
+
+def _similar(name: str, candidates: Iterable[str]) -> str:
+    lowered = {candidate.lower(): candidate for candidate in candidates}
     close = difflib.get_close_matches(name.lower(), lowered, 1)
     return f', did you mean "{lowered[close[0]]}"?' if close else ""
 

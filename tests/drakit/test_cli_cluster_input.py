@@ -26,7 +26,8 @@ MISTAKES = {
         '--feature-gates: unrecognized feature gate: DRADeviceTaint, did you mean "DRADeviceTaints"?'
     ),
     "--feature-gates DynamicResourceAllocation=false": (
-        "--feature-gates: cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"
+        "--feature-gates: cannot set feature gate DynamicResourceAllocation to false, feature is locked to true "
+        "in Kubernetes 1.37; it can be set in 1.34"
     ),
     "--feature-gates DRADeviceCompatibilityGroups=true,DRAPartitionableDevices=false": (
         "--feature-gates: DRADeviceCompatibilityGroups is enabled, but depends on features that are disabled: "
