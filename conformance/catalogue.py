@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.document import Reader, load_yaml
+from clusters.gates import VERSIONS
 from conformance.model import Isolation, KnownGap, Level, Requirement
 
 ROOT = Path(__file__).parent
@@ -93,6 +94,13 @@ def capabilities() -> Mapping[str, str]:
 
 
 @functools.cache
+def tier_capabilities() -> Mapping[str, str]:
+    """The vocabulary of what kinds of clusters can do: word to meaning."""
+    words: Mapping[str, str] = load_yaml(ROOT / "tiers.yaml")["capabilities"]
+    return words
+
+
+@functools.cache
 def version() -> str:
     """Version of the catalogue."""
     return str(load_yaml(ROOT / "catalogue.yaml")["version"])
@@ -113,13 +121,14 @@ def _requirement(record: Reader, suite: str, area: str) -> Requirement:
         mutants=tuple(record.strings("mutants", required=not record.has("known_gaps"))),
         isolation=Isolation(record.choice("isolation", list(Isolation), "parallel")),
         gates=tuple(record.strings("gates")),
-        since=record.take("since", str, "1.34"),
-        until=record.take("until", str),
+        since=record.choice("since", VERSIONS, Requirement.since),
+        until=record.choice("until", VERSIONS),
         capability=record.choice("capability", capabilities()),
-        needs=tuple(record.strings("needs")),
+        needs=tuple(record.strings("needs", allowed=tier_capabilities())),
         hooks=tuple(record.strings("hooks")),
         known_gaps=record.each("known_gaps", _known_gap),
         seconds=record.take("seconds", float, 1.0),
+        skips_time=record.take("skips_time", bool),
         suite=suite,
         after=(*registration, *record.strings("after")),
     )
@@ -130,7 +139,7 @@ def _requirement(record: Reader, suite: str, area: str) -> Requirement:
 def _known_gap(record: Reader) -> KnownGap:
     gap = KnownGap(
         record.choice("component", SUBJECTS, required=True),
-        tuple(record.strings("versions", required=True)),
+        tuple(record.strings("versions", required=True, allowed=VERSIONS)),
         record.take("issue", str, required=True),
     )
     record.end()

@@ -41,6 +41,19 @@ def highest(verdicts: Iterable[Verdict]) -> Verdict:
     return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.DISABLED)
 
 
+class SkipCause(enum.StrEnum):
+    """Whose affair a skip is: of the driver (not declared, or it has not what the test needs), of the Kubernetes
+    version, of a gate that is off, of the tier (what this kind of cluster cannot do), or of another requirement that
+    did not pass.
+    """
+
+    DRIVER = "driver"
+    VERSION = "version"
+    GATE = "gate"
+    TIER = "tier"
+    PREREQUISITE = "prerequisite"
+
+
 class Isolation(enum.StrEnum):
     """What a test may share.
 
@@ -68,8 +81,10 @@ class Requirement:
 
     `id` is never renamed or reused. `mutants` are broken subjects (tests/mutants) under which the test was seen
     failing. `since` and `until` are Kubernetes minors, `capability` a word of capabilities.yaml (empty: everybody),
-    `hooks` the descriptor hooks without which it cannot be tested. `suite` is the folder of the record; `after`
-    names requirements that must have passed, because this one cannot be tested otherwise.
+    `hooks` the descriptor hooks without which it cannot be tested, `needs` words of tiers.yaml. `skips_time`: the test
+    lets the cluster's clock run ahead where it can, which no other test may notice, and waits as long elsewhere.
+    `suite` is the folder of the record; `after` names requirements that must have passed, because this one cannot be
+    tested otherwise.
     """
 
     id: str
@@ -88,6 +103,7 @@ class Requirement:
     hooks: tuple[str, ...] = ()
     known_gaps: tuple[KnownGap, ...] = ()
     seconds: float = 1.0
+    skips_time: bool = False
     suite: str = ""
     after: tuple[str, ...] = ()
 
@@ -105,7 +121,8 @@ class Evidence:
 class Result:
     """Verdict of one requirement with everything needed to understand it.
 
-    `mistake`: an error that the user's input caused, such as a hook that does not work, and not the kit.
+    `mistake`: an error that the user's input caused, such as a hook that does not work, and not the kit. `cause` of a
+    skip.
     """
 
     requirement: Requirement
@@ -116,6 +133,7 @@ class Result:
     evidence: tuple[Evidence, ...] = field(default=())
     seconds: float = 0.0
     mistake: bool = False
+    cause: SkipCause | None = None
 
 
 class Failed(Exception):  # noqa: N818 - an outcome, not a fault of the kit
@@ -129,7 +147,7 @@ class Failed(Exception):  # noqa: N818 - an outcome, not a fault of the kit
 
 
 class NotTestable(Exception):  # noqa: N818 - an outcome, not a fault of the kit
-    """The requirement cannot be tested here; the reason is a full clause."""
+    """The requirement cannot be tested with this driver; the reason is a full clause."""
 
 
 class InputError(Exception):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clusters.descriptor import Descriptor
 from clusters.document import did_you_mean
-from conformance.model import Isolation, Requirement, Result, Verdict
+from conformance.model import Isolation, Requirement, Result, SkipCause, Verdict
 
 
 class SelectionError(Exception):
@@ -17,7 +17,7 @@ class SelectionError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """What the requirements are held against: the version and gates of the cluster and what its tier can do."""
+    """What the requirements are held against: the cluster's version, all gates of it, and what its tier can do."""
 
     version: str
     gates: Mapping[str, bool]
@@ -74,7 +74,8 @@ def plan(
         elif any(matches(requirement, pattern) for pattern in unwanted):
             settled.append(Result(requirement, Verdict.DISABLED, "left out by --skip"))
         elif reason := _not_testable(requirement, descriptor, target):
-            settled.append(Result(requirement, Verdict.SKIP, reason))
+            cause, text = reason
+            settled.append(Result(requirement, Verdict.SKIP, text, cause=cause))
         else:
             run.append(requirement)
     return Plan(tuple(run), tuple(settled))
@@ -86,22 +87,28 @@ def minor(version: str) -> tuple[int, int]:
     return int(major), int(minor_number)
 
 
-def _not_testable(requirement: Requirement, descriptor: Descriptor, target: Target) -> str:
+def _not_testable(
+    requirement: Requirement, descriptor: Descriptor, target: Target
+) -> tuple[SkipCause, str] | None:
     if minor(target.version) < minor(requirement.since):
-        return f"needs Kubernetes {requirement.since} or newer; this is {target.version}"
+        return SkipCause.VERSION, f"needs Kubernetes {requirement.since} or newer; this is {target.version}"
     if requirement.until and minor(target.version) > minor(requirement.until):
-        return f"ended with Kubernetes {requirement.until}; this is {target.version}"
+        return SkipCause.VERSION, f"ended with Kubernetes {requirement.until}; this is {target.version}"
     if requirement.capability and requirement.capability not in descriptor.capabilities:
-        return f'the descriptor does not declare the capability "{requirement.capability}"'
+        text = f'the descriptor does not declare the capability "{requirement.capability}"'
+        return SkipCause.DRIVER, text
     for gate in requirement.gates:
-        if not target.gates.get(gate, False):
-            return f"feature gate {gate} is off"
+        if gate not in target.gates:
+            return SkipCause.VERSION, f"Kubernetes {target.version} has no feature gate {gate}"
+        if not target.gates[gate]:
+            return SkipCause.GATE, f"feature gate {gate} is off"
     for need in requirement.needs:
         if need not in target.tier_capabilities:
-            return f'this kind of cluster cannot do "{need}"'
+            return SkipCause.TIER, f'this kind of cluster cannot do "{need}"'
     for hook in requirement.hooks:
         if hook not in descriptor.hooks:
-            return f"the descriptor has no hook {hook}"
+            return SkipCause.DRIVER, f"the descriptor has no hook {hook}"
     if requirement.isolation is Isolation.DISRUPTIVE and not target.allow_disruptive:
-        return "disruptive, and the cluster was not created by drakit; --allow-disruptive runs it"
-    return ""
+        text = "disruptive, and the cluster was not created by drakit; --allow-disruptive runs it"
+        return SkipCause.TIER, text
+    return None

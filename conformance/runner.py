@@ -19,6 +19,7 @@ from conformance.model import (
     NotTestable,
     Requirement,
     Result,
+    SkipCause,
     Verdict,
 )
 from conformance.planner import Plan
@@ -94,7 +95,8 @@ class Runner:
             ]
             if closed:
                 reason = f"not testable: {closed[0]} did not pass"
-                results[requirement.id] = self._settle(Result(requirement, Verdict.SKIP, reason))
+                skipped = Result(requirement, Verdict.SKIP, reason, cause=SkipCause.PREREQUISITE)
+                results[requirement.id] = self._settle(skipped)
             else:
                 run.append(requirement)
         alone = [requirement for requirement in run if self._alone(requirement)]
@@ -171,7 +173,7 @@ class Runner:
             # Of two failures the one of the test counts, and not what follows from it.
             return failed or self._failed(requirement, failure, failure.evidence, started)
         except NotTestable as outcome:
-            return result(Verdict.SKIP, f"not testable here: {outcome}")
+            return result(Verdict.SKIP, f"not testable here: {outcome}", cause=SkipCause.DRIVER)
         except InputError as error:
             if error.fatal:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -19,13 +20,38 @@ from conformance import catalogue
 from conformance.model import InputError
 from conformance.planner import SelectionError, check_patterns, matches
 from conformance.report import terminal
+from drakit import tiers
 from drakit.interrupt import stoppable
 from drakit.output import UserError, standard_output, write_out
+from drakit.tiers import Tier
 
 
 @click.command("conformance")
 @click.argument("driver", required=False, type=click.Path(path_type=Path), metavar="[DRIVER.yaml]")
-@click.option("--list", "show_list", is_flag=True, help="Show the requirements and stop.")
+@click.option("--list", "show_list", is_flag=True, help="Show the suites and their requirements, and stop.")
+@click.option(
+    "--tier",
+    metavar="TIER",
+    help="The kind of cluster: embedded (drakit's own, nothing needed) or local (real Kubernetes, as root). "
+    " [default: embedded]",
+)
+@click.option(
+    "--kubernetes-version",
+    metavar="VERSION",
+    default="",
+    help="Kubernetes of a local cluster, such as 1.36.  [default: the latest]",
+)
+@click.option(
+    "--binaries",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Take the binaries of a local cluster from here.",
+)
+@click.option(
+    "--compare",
+    metavar="TIER,TIER",
+    help="Judge on each of these kinds of clusters and show which verdicts differ.",
+)
 @click.option(
     "--focus",
     multiple=True,
@@ -38,7 +64,7 @@ from drakit.output import UserError, standard_output, write_out
     "report_dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write report.json and junit.xml there.",
+    help="Write report.json and junit.xml there; with --compare in a folder for each tier.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
 @click.option(
@@ -47,6 +73,10 @@ from drakit.output import UserError, standard_output, write_out
 def command(
     driver: Path | None,
     show_list: bool,
+    tier: str | None,
+    kubernetes_version: str,
+    binaries: Path | None,
+    compare: str | None,
     focus: tuple[str, ...],
     skip: tuple[str, ...],
     report_dir: Path | None,
@@ -66,21 +96,37 @@ def command(
             raise UserError(
                 "which driver? Give its descriptor: drakit conformance DRIVER.yaml (--list needs none)"
             )
+        chosen = _tiers(tier, compare, kubernetes_version, binaries)
         check_patterns(catalogue.requirements().values(), [*focus, *skip])
         subject = descriptors.load(driver, catalogue.capabilities())
         with stoppable() as last, _report_folder(report_dir, last):
             # The parts of a cluster take their time to load: mistakes are told without them.
-            from drakit import judge
+            from drakit.compare import compare as run_all
+            from drakit.judge import Order, judge
 
-            return judge.judge(
-                subject, focus, skip, report_dir=report_dir, as_json=as_json, parallel=parallel
-            )
+            order = Order(subject, focus, skip, parallel)
+            if compare is None:
+                return judge(order, chosen[0], report_dir=report_dir, as_json=as_json)
+            return run_all(order, chosen, report_dir=report_dir, as_json=as_json)
     except (DocumentError, SelectionError, ClusterError) as error:
         raise UserError(str(error)) from None
     except InputError as error:
         raise UserError(f"{driver}: {error}") from None
     except KeyboardInterrupt:
         raise click.Abort from None
+
+
+def _tiers(name: str | None, compare: str | None, version: str, binaries: Path | None) -> list[Tier]:
+    """The tiers to judge on. Raises UserError, ClusterError."""
+    if compare is None:
+        return [tiers.find(name or tiers.DEFAULT, version, binaries)]
+    if name is not None:
+        raise UserError("--tier and --compare exclude each other: --compare names the tiers")
+    names = [word.strip() for word in compare.split(",") if word.strip()]
+    if len(names) < 2 or len(set(names)) != len(names):
+        raise UserError(f'--compare {compare}: give different tiers, such as "{",".join(tiers.NAMES)}"')
+    # An embedded cluster has no binaries, and only the latest version.
+    return [tiers.find(word, version, binaries if word != tiers.DEFAULT else None) for word in names]
 
 
 def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:
@@ -96,6 +142,7 @@ def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:
         rows = [
             {
                 "id": requirement.id,
+                "suite": requirement.suite,
                 "level": requirement.level,
                 "area": requirement.area,
                 "rule": requirement.rule,
@@ -104,6 +151,10 @@ def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:
                 "source": requirement.source,
                 "isolation": requirement.isolation,
                 "since": requirement.since,
+                "until": requirement.until,
+                "gates": requirement.gates,
+                "needs": requirement.needs,
+                "knownGaps": [dataclasses.asdict(gap) for gap in requirement.known_gaps],
             }
             for requirement in chosen
         ]

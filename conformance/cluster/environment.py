@@ -23,9 +23,10 @@ _KUBELET = (("syncFrequency", "1s"),)
 _START_THREADS = 8
 
 
-def cluster_spec(requirement: Requirement) -> ClusterSpec:
-    """The cluster that a requirement is tested on; equal ones share it."""
+def cluster_spec(requirement: Requirement, version: str) -> ClusterSpec:
+    """The cluster of a Kubernetes minor that a requirement is tested on; equal ones share it."""
     return ClusterSpec(
+        version=version,
         nodes=tuple(NodeSpec() for _ in range(SHARED_NODES + LENT_NODES)),
         gates=tuple(sorted((gate, True) for gate in requirement.gates)),
         kubelet=_KUBELET,

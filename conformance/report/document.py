@@ -18,7 +18,11 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Context:
-    """What was tested, by what, where. `started` is RFC 3339, `arguments` reproduce the run."""
+    """What was tested, by what, where.
+
+    `started` is RFC 3339, `gates` are those that differ from the defaults in some cluster of the run, `options` the
+    words of the command line that choose the kind of cluster.
+    """
 
     driver: str
     descriptor: str
@@ -29,6 +33,7 @@ class Context:
     catalogue: str
     started: str
     gates: Mapping[str, bool] = field(default_factory=dict)
+    options: Sequence[str] = ()
 
 
 def exit_code(results: Iterable[Result]) -> int:
@@ -50,7 +55,8 @@ def exit_code(results: Iterable[Result]) -> int:
 
 def reproduce(context: Context, result: Result) -> str:
     """The command that runs this one requirement again."""
-    return f"drakit conformance {shlex.quote(context.descriptor)} --focus {result.requirement.id}"
+    words = [context.descriptor, *context.options, "--focus", result.requirement.id]
+    return f"drakit conformance {shlex.join(words)}"
 
 
 def build(context: Context, results: Sequence[Result], seconds: float) -> dict[str, Any]:
@@ -113,6 +119,8 @@ def _result(context: Context, result: Result) -> dict[str, Any]:
     }
     if result.reason:
         record["reason"] = result.reason
+    if result.cause is not None:
+        record["cause"] = str(result.cause)
     if result.verdict in (Verdict.FAIL, Verdict.KNOWN_GAP, Verdict.ERROR):
         if result.verdict is Verdict.ERROR:
             record["cause"] = "input" if result.mistake else "kit"

@@ -122,17 +122,36 @@ class ProgressListener:
 
 
 def print_requirements(console: Console, requirements: Sequence[Requirement]) -> None:
-    """The catalogue, for --list: by area, with what a driver has to declare for each."""
-    for area, members in itertools.groupby(requirements, lambda requirement: requirement.area):
-        print_line(console, Text(area, "bold"))
-        for requirement in members:
-            needs = [f"capability {requirement.capability}"] if requirement.capability else []
-            needs += [f"hook {hook}" for hook in requirement.hooks]
-            note = f"needs {', '.join(needs)}" if needs else ""
-            cells = [(requirement.id, ""), (str(requirement.level), "")]
-            row(console, cells, (12, 6), requirement.rule, note)
+    """The catalogue, for --list: by suite and area, with what a driver and a cluster need to have for each."""
+    for suite, of_suite in itertools.groupby(requirements, lambda requirement: requirement.suite):
+        print_line(console, Text(f"suite {suite}", "bold underline"))
         console.print()
-    print_lines(console, [f"{len(requirements)} requirements"])
+        for area, members in itertools.groupby(of_suite, lambda requirement: requirement.area):
+            print_line(console, Text(area, "bold"))
+            for requirement in members:
+                cells = [(requirement.id, ""), (str(requirement.level), "")]
+                row(console, cells, (12, 6), requirement.rule, _conditions(requirement))
+            console.print()
+    suites = collections.Counter(requirement.suite for requirement in requirements)
+    parts = ", ".join(f"{count} in suite {suite}" for suite, count in suites.items())
+    print_lines(console, [f"{len(requirements)} requirements: {parts}"])
+
+
+def _conditions(requirement: Requirement) -> str:
+    needs = [f"capability {requirement.capability}"] if requirement.capability else []
+    needs += [f"hook {hook}" for hook in requirement.hooks]
+    needs += [f"gate {gate}" for gate in requirement.gates]
+    needs += [f"a cluster that can {need}" for need in requirement.needs]
+    parts = [f"needs {', '.join(needs)}"] if needs else []
+    if requirement.since != Requirement.since:
+        parts.append(f"since Kubernetes {requirement.since}")
+    if requirement.until:
+        parts.append(f"until Kubernetes {requirement.until}")
+    parts += [
+        f"known gap of {gap.component} {', '.join(gap.versions)}: {gap.issue}"
+        for gap in requirement.known_gaps
+    ]
+    return "; ".join(parts)
 
 
 def print_results(console: Console, context: Context, results: Sequence[Result], seconds: float) -> None:
@@ -158,20 +177,29 @@ def print_results(console: Console, context: Context, results: Sequence[Result],
             row(console, cells, (9, 12, 6), requirement.rule, clean(result.reason))
     for reason in folded:
         _print_folded(console, reason, [result for result in results if result.reason == reason])
-    for result in results:
-        # A known gap is not the driver's: the table gives the issue, and report.json what was seen.
-        if result.verdict in (Verdict.FAIL, Verdict.ERROR):
-            _print_failure(console, context, result)
+    print_failures(console, context, results)
     console.print()
     columns = width(console)
     print_lines(console, wrap(totals(results), columns, "  ", ""))
     about = (
-        f"driver {context.driver}, {context.tier} cluster, Kubernetes {context.kubernetes}, "
+        f"driver {context.driver}, {context.tier} cluster, Kubernetes {context.kubernetes}{_with(context.gates)}, "
         f"catalogue {context.catalogue}, {seconds:.1f}{NO_BREAK}s"
     )
     print_lines(console, wrap(about, columns, "  ", ""))
     code = exit_code(results)
     print_line(console, Text(CONCLUSIONS[code], "bold green" if code == 0 else "bold red"))
+
+
+def print_failures(console: Console, context: Context, results: Iterable[Result]) -> None:
+    """What failed or could not be judged, with its evidence."""
+    for result in results:
+        # A known gap is not the driver's: the table gives the issue, and report.json what was seen.
+        if result.verdict in (Verdict.FAIL, Verdict.ERROR):
+            _print_failure(console, context, result)
+
+
+def _with(gates: Mapping[str, bool]) -> str:
+    return "".join(f", {name} {'on' if on else 'off'}" for name, on in gates.items())
 
 
 def totals(results: Iterable[Result]) -> str:

@@ -49,3 +49,19 @@ def test_every_field_fault_that_is_cited_is_explained() -> None:
     explained = set(re.findall(r"^\| (\d+) \|", page, re.MULTILINE))
     sources = " ".join(word for r in catalogue.requirements().values() for word in r.source)
     assert set(re.findall(r"field fault (\d+)", sources)) == explained
+
+
+def test_every_word_of_needs_is_explained_and_used_by_a_tier() -> None:
+    from clusters.embedded.cluster import EmbeddedCluster
+
+    words = set(catalogue.tier_capabilities())
+    for requirement in catalogue.requirements().values():
+        assert set(requirement.needs) <= words, requirement.id
+    assert words >= EmbeddedCluster.CAPABILITIES
+
+
+def test_gates_exist_in_every_version_that_a_requirement_is_for_or_the_newest() -> None:
+    from clusters.gates import GATES, LATEST
+
+    for requirement in catalogue.requirements().values():
+        assert set(requirement.gates) <= set(GATES[LATEST]), requirement.id

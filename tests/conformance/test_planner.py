@@ -11,7 +11,7 @@ from conformance.planner import SelectionError, Target, minor, plan
 
 BASE = Requirement("DRV-AAA-01", Level.MUST, "It works.", "driver", ("somewhere",), "first")
 DESCRIPTOR = Descriptor(Path("d.yaml"), "d.example.com", (), ("run",))
-TARGET = Target("1.37", {}, frozenset())
+TARGET = Target("1.37", {"DRAOff": False, "DRAOn": True}, frozenset())
 
 
 def one(
@@ -33,7 +33,8 @@ def test_a_requirement_without_conditions_runs() -> None:
         ({"since": "1.38"}, "needs Kubernetes 1.38 or newer; this is 1.37"),
         ({"until": "1.36"}, "ended with Kubernetes 1.36; this is 1.37"),
         ({"capability": "sharing"}, 'the descriptor does not declare the capability "sharing"'),
-        ({"gates": ("DRASomething",)}, "feature gate DRASomething is off"),
+        ({"gates": ("DRAOff",)}, "feature gate DRAOff is off"),
+        ({"gates": ("DRALater",)}, "Kubernetes 1.37 has no feature gate DRALater"),
         ({"needs": ("cgroups",)}, 'this kind of cluster cannot do "cgroups"'),
         ({"hooks": ("failDevice",)}, "the descriptor has no hook failDevice"),
     ],

@@ -1,0 +1,67 @@
+"""The reviewed list of what each kind of cluster leaves out (tiers.yaml), and what is left out against it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clusters.document import Reader, load_yaml
+from conformance import catalogue
+from conformance.model import SkipCause
+
+_FILE = catalogue.ROOT / "tiers.yaml"
+_OF_THE_DRIVER = (SkipCause.DRIVER, SkipCause.VERSION)
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A skipped requirement, as a plan or a report says it."""
+
+    requirement: str
+    cause: str
+    reason: str
+    needs: tuple[str, ...] = ()
+
+
+@functools.cache
+def left_out(tier: str) -> Mapping[str, tuple[str, ...]]:
+    """Requirements by the tier capability for whose lack they are left out. Raises DocumentError."""
+    reader = Reader(load_yaml(_FILE), str(_FILE))
+    reader.child("capabilities", required=True)
+    tiers = reader.child("left_out", required=True)
+    result: dict[str, tuple[str, ...]] = {}
+    for name in tiers.keys():  # noqa: SIM118 - a Reader is no mapping
+        entry = tiers.child(name)
+        words = list(catalogue.tier_capabilities())
+        for word in entry.keys():  # noqa: SIM118
+            if word not in words:
+                entry.problem(word, f"is no capability; there are {', '.join(words)}")
+            ids = tuple(entry.strings(word, allowed=catalogue.requirements()))
+            if name == tier:
+                result[word] = ids
+    reader.finish()
+    return result
+
+
+def unreviewed(tier: str, skips: Iterable[Skip]) -> list[str]:
+    """A line for every skip that neither driver, version nor the reviewed list explains."""
+    allowed = left_out(tier)
+    lines = []
+    for skip in skips:
+        if skip.cause in _OF_THE_DRIVER:
+            continue
+        lacking = [word for word in skip.needs if skip.requirement in allowed.get(word, ())]
+        if skip.cause != SkipCause.TIER or not lacking:
+            lines.append(f"{skip.requirement} is left out on tier {tier}: {skip.reason} ({_FILE.name})")
+    return lines
+
+
+def skips_of(report: Mapping[str, Any]) -> Iterator[Skip]:
+    """The skips of a report document."""
+    requirements = catalogue.requirements()
+    for record in report["results"]:
+        if record["verdict"] == "skip":
+            needs = requirements[record["id"]].needs
+            yield Skip(record["id"], record["cause"], record["reason"], needs)

@@ -1,0 +1,201 @@
+"""The kinds of clusters that can be started, by name: which versions they have, what they can do, how they start.
+
+Whoever holds a Tier needs not know which it is. What a kind of cluster consists of is loaded when it is used: that
+takes its time, and has to come after `drakit.quiet`.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from clusters import gates
+from clusters.interface import Cluster, ClusterError, ClusterSpec
+
+if TYPE_CHECKING:
+    from clusters.binaries import Binaries
+
+Progress = Callable[[str], None]
+
+
+class RunningCluster(Cluster, Protocol):
+    """What a started cluster of every tier can do beyond what tests need."""
+
+    root: Path
+    """Folder of everything that it keeps."""
+
+    @property
+    def url(self) -> str:
+        """Where its API server listens."""
+        ...
+
+    @property
+    def owner(self) -> str:
+        """The mark in the environment of every process that it starts."""
+        ...
+
+    def wait_ready(self, timeout: float = ...) -> None:
+        """Wait until its nodes are Ready. Raises ClusterError."""
+        ...
+
+    def write_kubeconfig(self, path: Path, name: str = ...) -> None:
+        """Write an administrator's kubeconfig. Raises OSError."""
+        ...
+
+    def redact(self, text: str) -> str:
+        """The text without its credentials."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class Tier(ABC):
+    """One kind of cluster in one Kubernetes version."""
+
+    name: str
+    article: str
+    """For sentences such as "starting an embedded cluster"."""
+
+    def __init__(self, version: str) -> None:
+        """`version` is a Kubernetes minor. Raises ClusterError for one that this kind does not have."""
+        gates_version = minor(version)
+        if gates_version not in gates.VERSIONS:
+            raise ClusterError(
+                f"Kubernetes {version} is not known; there are {', '.join(reversed(gates.VERSIONS))}"
+            )
+        self.version = gates_version
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> frozenset[str]:
+        """What clusters of this kind can do, in the words of `needs` of requirements."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The words of a command line that choose this tier, none for the default one."""
+        return ()
+
+    @abstractmethod
+    def check_driver(self, driver: str) -> None:
+        """Raise ClusterError when a driver of this name cannot run on such a cluster here."""
+
+    @abstractmethod
+    def get_ready(self, progress: Progress) -> None:
+        """Fetch what has to be there before a cluster can start; this may take a while. Raises ClusterError."""
+
+    @abstractmethod
+    def start(self, spec: ClusterSpec, *, port: int = 0) -> RunningCluster:
+        """A cluster that has been started, its API server on `port` (0 takes a free one). Raises ClusterError."""
+
+
+class _Embedded(Tier):
+    name, article = "embedded", "an"
+
+    def __init__(self, version: str) -> None:
+        super().__init__(version)
+        if self.version != gates.LATEST:
+            raise ClusterError(
+                f"an embedded cluster is Kubernetes {gates.LATEST} and no other; --tier local has {version}"
+            )
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        from clusters.embedded.cluster import EmbeddedCluster
+
+        return EmbeddedCluster.CAPABILITIES
+
+    def check_driver(self, driver: str) -> None:
+        from clusters.embedded.cluster import check_room
+
+        check_room(driver)
+
+    def get_ready(self, progress: Progress) -> None:
+        pass
+
+    def start(self, spec: ClusterSpec, *, port: int = 0) -> RunningCluster:
+        from clusters.embedded.cluster import EmbeddedCluster
+
+        return EmbeddedCluster(spec, port=port)
+
+
+class _Local(Tier):
+    name, article = "local", "a"
+
+    def __init__(self, version: str, folder: Path | None) -> None:
+        super().__init__(version)
+        self._wanted = version.removeprefix("v")
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._binaries: Binaries | None = None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        from clusters.local.cluster import LocalCluster
+
+        return LocalCluster.CAPABILITIES
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        words = ["--tier", self.name]
+        if self._wanted != gates.LATEST:
+            words += ["--kubernetes-version", self._wanted]
+        if self._folder is not None:
+            words += ["--binaries", str(self._folder)]
+        return tuple(words)
+
+    def check_driver(self, driver: str) -> None:
+        from clusters.local.cluster import check_room
+
+        check_room(driver)
+
+    def get_ready(self, progress: Progress) -> None:
+        from clusters.local.cluster import COMPONENTS
+
+        from clusters import binaries
+
+        with self._lock:
+            if self._binaries is None:
+                self._binaries = binaries.find(
+                    self._wanted, COMPONENTS, folder=self._folder, progress=progress
+                )
+
+    def start(self, spec: ClusterSpec, *, port: int = 0) -> RunningCluster:
+        from clusters.local.cluster import LocalCluster
+
+        self.get_ready(lambda text: None)
+        assert self._binaries is not None  # noqa: S101 - get_ready raises otherwise
+        return LocalCluster(spec, self._binaries, port=port)
+
+
+def minor(version: str) -> str:
+    """The minor of a version: "1.36" for "v1.36.3"."""
+    return ".".join(version.removeprefix("v").split(".")[:2])
+
+
+def find(name: str, version: str = "", binaries: Path | None = None) -> Tier:
+    """The tier of a name, by default in its latest version; `binaries` is a folder that the user names.
+
+    Raises ClusterError for what the tier does not have.
+    """
+    if name not in NAMES:
+        raise ClusterError(f'no tier "{name}"; there are {", ".join(NAMES)}')
+    return _MAKERS[name](version or gates.LATEST, binaries)
+
+
+def _embedded(version: str, binaries: Path | None) -> Tier:
+    if binaries is not None:
+        raise ClusterError("--binaries: an embedded cluster uses none; give --tier local as well")
+    return _Embedded(version)
+
+
+_MAKERS: Final[Mapping[str, Callable[[str, Path | None], Tier]]] = {"embedded": _embedded, "local": _Local}
+NAMES: Final = tuple(_MAKERS)
+DEFAULT: Final = NAMES[0]
