@@ -16,8 +16,8 @@ from typing import Any
 VERSION = "v1.37.2"
 TARGET = Path(__file__).parents[1] / "clusters" / "embedded" / "apiserver" / "explain" / "facts.json"
 PACKAGES = frozenset(
-    {"apps", "authentication", "authorization", "autoscaling", "batch", "coordination", "core", "events", "meta",
-     "policy", "rbac", "resource"}
+    {"admissionregistration", "apps", "authentication", "authorization", "autoscaling", "batch", "coordination", "core",
+     "events", "meta", "policy", "rbac", "resource", "scheduling"}
 )  # fmt: skip
 _FUNCTION = re.compile(r"func schema_(?:k8sio_api|pkg_apis)_([a-z]+)_(v[0-9a-z]+)_(\w+)\(")
 _PROPERTY = re.compile(r'\t{5}"(\w+)": \{')

@@ -65,3 +65,36 @@ def test_descriptions_are_of_fields_that_exist() -> None:
 def test_older_versions_share_the_words() -> None:
     old = load().message("resource/v1beta1.ResourceClaimSpec")
     assert texts.texts(old)["devices"] == "Requests, conditions between them and configuration."
+
+
+def test_types_of_the_machinery_have_names(http: Http) -> None:
+    # kubectl explain shows the last word of the name of a schema.
+    found = schemas(http, "api/v1")
+    names = (
+        "api.resource.Quantity",
+        "util.intstr.IntOrString",
+        "runtime.RawExtension",
+        "apis.meta.v1.FieldsV1",
+    )
+    quantity, number, raw, fields = (f"io.k8s.apimachinery.pkg.{name}" for name in names)
+    assert found[quantity] == {"oneOf": [{"type": "string"}, {"type": "number"}]}
+    assert found[number] == {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"}
+    assert found[fields] == {"type": "object"}
+    assert schemas(http, "apis/apps/v1")[raw] == {"type": "object"}
+    limits = found["io.k8s.api.core.v1.ResourceRequirements"]["properties"]["limits"]
+    assert limits["additionalProperties"] == {"allOf": [{"$ref": f"#/components/schemas/{quantity}"}]}
+
+
+def test_what_can_only_be_created_is_explained(http: Http) -> None:
+    document = http.get("/openapi/v3/apis/authorization.k8s.io/v1").json
+    post = document["paths"]["/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"]["post"]
+    kind = {"group": "authorization.k8s.io", "version": "v1", "kind": "SelfSubjectAccessReview"}
+    assert (post["x-kubernetes-action"], post["x-kubernetes-group-version-kind"]) == ("post", kind)
+    schema = document["components"]["schemas"]["io.k8s.api.authorization.v1.SelfSubjectAccessReview"]
+    assert (schema["required"], schema["x-kubernetes-group-version-kind"]) == (["spec"], [kind])
+
+
+def test_required_fields_of_types_of_other_groups(http: Http) -> None:
+    found = schemas(http, "apis/batch/v1")
+    claim = next(found[name] for name in found if name.endswith(".WorkloadPodGroupResourceClaim"))
+    assert claim["required"] == ["name"]

@@ -62,7 +62,9 @@ def test_every_reference_has_its_definition(http: Http) -> None:
     assert found <= set(definitions)
     requests = definitions["io.k8s.api.core.v1.ResourceRequirements"]["properties"]["requests"]
     # A quantity is a text to v2, as in the document of a real server.
-    assert requests["additionalProperties"] == {"type": "string"}
+    quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+    assert requests["additionalProperties"] == {"$ref": f"#/definitions/{quantity}"}
+    assert definitions[quantity] == {"type": "string"}
 
 
 def test_the_protobuf_form_says_the_same(http: Http) -> None:

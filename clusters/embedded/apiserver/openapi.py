@@ -12,19 +12,26 @@ from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from dra_api.schema import GVK, Field, Message, load
 
+_MACHINERY: Final = "io.k8s.apimachinery.pkg"
 _SCALARS: Final[dict[str, dict[str, Any]]] = {
     "string": {"type": "string"},
     "bool": {"type": "boolean"},
     "int32": {"type": "integer", "format": "int32"},
     "int64": {"type": "integer", "format": "int64"},
     "bytes": {"type": "string", "format": "byte"},
-    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "time": {"type": "string", "format": "date-time"},
     "microtime": {"type": "string", "format": "date-time"},
-    "intorstring": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
-    "raw": {"type": "object"},
-    "fieldsv1": {"type": "object"},
     "strings": {"type": "array", "items": {"type": "string"}},
+}
+# Types of the API machinery that have a schema of their own, by whose name kubectl explains fields.
+_NAMED: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "quantity": ("api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    "intorstring": (
+        "util.intstr.IntOrString",
+        {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
+    ),
+    "raw": ("runtime.RawExtension", {"type": "object"}),
+    "fieldsv1": ("apis.meta.v1.FieldsV1", {"type": "object"}),
 }
 _QUERY: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
 
@@ -32,7 +39,7 @@ _QUERY: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
 def _schema_name(message: Message) -> str:
     package, _, version_and_name = message.name.partition("/")
     if package == "meta":
-        return f"io.k8s.apimachinery.pkg.apis.meta.{version_and_name}"
+        return f"{_MACHINERY}.apis.meta.{version_and_name}"
     return f"io.k8s.api.{package}.{version_and_name}"
 
 
@@ -104,7 +111,9 @@ class OpenApi:
             entry["x-kubernetes-group-version-kind"] = [kind]
             schemas[_schema_name(message)] = entry
             if "patch" in served.resource.verbs:
-                paths[_object_path(served)] = {"patch": _patch_operation(kind)}
+                paths[f"{_path(served)}/{{name}}"] = {"patch": _operation("patch", kind)}
+            else:
+                paths[_path(served)] = {"post": _operation("post", kind)}
         return {
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": "v1.37.2"},
@@ -113,18 +122,18 @@ class OpenApi:
         }
 
 
-def _object_path(served: Served) -> str:
+def _path(served: Served) -> str:
     resource = served.resource
     root = f"/apis/{resource.group}/{served.version}" if resource.group else f"/api/{served.version}"
     namespace = "/namespaces/{namespace}" if resource.namespaced else ""
-    return f"{root}{namespace}/{resource.plural}/{{name}}"
+    return f"{root}{namespace}/{resource.plural}"
 
 
-def _patch_operation(kind: dict[str, str]) -> dict[str, Any]:
+def _operation(action: str, kind: dict[str, str]) -> dict[str, Any]:
     return {
         "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _QUERY],
         "responses": {"200": {"description": "OK"}},
-        "x-kubernetes-action": "patch",
+        "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": kind,
     }
 
@@ -148,13 +157,20 @@ def _add_schema(schemas: dict[str, Any], message: Message) -> None:
     schemas[name] = schema
 
 
+def _reference(name: str) -> dict[str, Any]:
+    return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}
+
+
 def _property(
     schemas: dict[str, Any], field: Field, description: str, enum: list[str] | None
 ) -> dict[str, Any]:
     if field.type == "message":
         _add_schema(schemas, field.message)
-        reference = f"#/components/schemas/{_schema_name(field.message)}"
-        one: dict[str, Any] = {"allOf": [{"$ref": reference}]}
+        one = _reference(_schema_name(field.message))
+    elif field.type in _NAMED:
+        name, schema = _NAMED[field.type]
+        schemas[f"{_MACHINERY}.{name}"] = schema
+        one = _reference(f"{_MACHINERY}.{name}")
     else:
         one = dict(_SCALARS[field.type])
     if field.shape == "list":
