@@ -124,11 +124,10 @@ def remove_stale(path: str | os.PathLike[str]) -> bool:
     return True
 
 
-class ServedSocket:
-    """A started gRPC server on a socket; closing it stops the server and removes its socket."""
+class _SocketFile:
+    """The file of a socket that this process serves."""
 
-    def __init__(self, server: grpc.Server, path: str, identity: tuple[int, int]) -> None:
-        self.server = server
+    def __init__(self, path: str, identity: tuple[int, int]) -> None:
         self.path = path
         self._identity = identity
         self._lock = threading.Lock()
@@ -148,6 +147,14 @@ class ServedSocket:
             if self.present:
                 Path(self.path).unlink()
 
+
+class ServedSocket(_SocketFile):
+    """A started gRPC server on a socket; closing it stops the server and removes its socket."""
+
+    def __init__(self, server: grpc.Server, path: str, identity: tuple[int, int]) -> None:
+        super().__init__(path, identity)
+        self.server = server
+
     def close(self, grace: float | None = None) -> None:
         """Remove the socket file, then stop the server; running calls get `grace` seconds."""
         self.unlink()
@@ -162,6 +169,19 @@ class ServedSocket:
     ) -> None:
         """Close without grace."""
         self.close()
+
+
+class AioServedSocket(_SocketFile):
+    """A started server of an event loop on a socket; closing it stops the server and removes its socket."""
+
+    def __init__(self, server: grpc.aio.Server, path: str, identity: tuple[int, int]) -> None:
+        super().__init__(path, identity)
+        self.server = server
+
+    async def close(self, grace: float | None = None) -> None:
+        """Remove the socket file, then stop the server; running calls get `grace` seconds."""
+        self.unlink()
+        await self.server.stop(grace)
 
 
 def _hidden_prefix(path: str) -> str:
@@ -189,6 +209,36 @@ def serve(
         SocketInUseError: if another process listens there.
         OSError: if the directory cannot be written.
     """
+    text, hidden = _bind(server, path, directory_mode)
+    try:
+        Path(hidden).chmod(mode)
+        server.start()
+        return ServedSocket(server, text, _show(hidden, text))
+    except OSError:
+        server.stop(None)
+        Path(hidden).unlink(missing_ok=True)
+        raise
+
+
+async def serve_aio(
+    server: grpc.aio.Server, path: str | os.PathLike[str], *, mode: int = 0o600, directory_mode: int = 0o750
+) -> AioServedSocket:
+    """As `serve`, for a server of the running event loop."""
+    text, hidden = _bind(server, path, directory_mode)
+    try:
+        Path(hidden).chmod(mode)
+        await server.start()
+        return AioServedSocket(server, text, _show(hidden, text))
+    except OSError:
+        await server.stop(None)
+        Path(hidden).unlink(missing_ok=True)
+        raise
+
+
+def _bind(
+    server: grpc.Server | grpc.aio.Server, path: str | os.PathLike[str], directory_mode: int
+) -> tuple[str, str]:
+    """Let the server bind a hidden name beside the path; returns the path and that name."""
     text = check_socket_path(path)
     directory, _ = os.path.split(text)
     prefix = _hidden_prefix(text)
@@ -204,14 +254,11 @@ def serve(
         server.add_insecure_port(_target(hidden))
     except RuntimeError as problem:
         raise OSError(f"cannot listen on {text!r}: {problem}") from problem
-    try:
-        Path(hidden).chmod(mode)
-        server.start()
-        found = os.lstat(hidden)
-        Path(hidden).rename(text)
-    except OSError:
-        server.stop(None)
-        with contextlib.suppress(FileNotFoundError):
-            Path(hidden).unlink()
-        raise
-    return ServedSocket(server, text, (found.st_dev, found.st_ino))
+    return text, hidden
+
+
+def _show(hidden: str, path: str) -> tuple[int, int]:
+    """Give the socket its name; returns device and inode of it."""
+    found = os.lstat(hidden)
+    Path(hidden).rename(path)
+    return found.st_dev, found.st_ino

@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+RUNTIME_NAME = "containerd"
+"""What the simulated runtime behaves as; kubelets put it before the ids of containers."""
+RUNTIME_VERSION = "2.1.4"
+
 REASON_COMPLETED = "Completed"
 """Reason of a container that ended with 0; with another code it is `REASON_ERROR`. containerd's words."""
 REASON_ERROR = "Error"

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from clusters.containers.model import RUNTIME_NAME, RUNTIME_VERSION
 from clusters.tls import Certificates
 
 KUBELET_VERSION: Final = "v1.37.2"
-CONTAINER_RUNTIME_VERSION: Final = "containerd://2.1.4"
+CONTAINER_RUNTIME_VERSION: Final = f"{RUNTIME_NAME}://{RUNTIME_VERSION}"
 DEFAULT_CAPACITY: Final[Mapping[str, str]] = {
     "cpu": "8",
     "memory": "32Gi",
