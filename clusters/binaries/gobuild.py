@@ -94,7 +94,7 @@ def check(release: Release, name: str) -> str:
 def _numbers(version: str) -> tuple[int, ...]:
     found = re.search(r"\d+(\.\d+)*", version)
     # A development version has no number and is newer than any other.
-    return tuple(int(part) for part in found[0].split(".")) if found else (99,)
+    return tuple(int(part) for part in f"{found[0]}.0.0".split(".")[:3]) if found else (99,)
 
 
 def build(release: Release, name: str, work: Path, progress: Progress) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +71,7 @@ def _supply(
     release: Release, names: Sequence[str], sources: Mapping[str, Fetch], progress: Progress
 ) -> Binaries:
     shelves = {name: Shelf(release.folder(name)) for name in names}
+    told: set[str] = set()
     handles: list[int] = []
     hold = Hold(handles)
     for shelf in dict.fromkeys(shelves.values()):
@@ -81,17 +81,25 @@ def _supply(
             with shelf.filling(progress) as work:
                 # Another run may have filled it meanwhile.
                 for name in (name for name in wanted if not shelf.has(name)):
-                    shelf.place(_get(release, name, work, sources, progress), name)
+                    shelf.place(_get(release, name, work, sources, progress, told), name)
     return Binaries(release.kubernetes, {name: shelf.path(name) for name, shelf in shelves.items()}, hold)
 
 
-def _get(release: Release, name: str, work: Path, sources: Mapping[str, Fetch], progress: Progress) -> Path:
+def _get(
+    release: Release,
+    name: str,
+    work: Path,
+    sources: Mapping[str, Fetch],
+    progress: Progress,
+    told: set[str],
+) -> Path:
+    """Make a binary below a working folder; why a source does not have it is told once for all binaries."""
     reasons: dict[str, str] = {}
     for source, get in sources.items():
-        if reasons:
-            with contextlib.suppress(NotHadError):
-                gobuild.check(release, name)
-                progress(f"{name}: {next(reversed(reasons.values()))}; {source} instead")
+        for reason in reasons.values():
+            if reason not in told:
+                told.add(reason)
+                progress(f"{reason}; trying {source}")
         try:
             return get(release, name, work, progress)
         except NotHadError as error:
