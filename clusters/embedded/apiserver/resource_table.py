@@ -145,6 +145,16 @@ _CORE: Final = (
         indexed=("metadata.name",),
     ),
     _POD,
+    Resource(
+        "",
+        "resourcequotas",
+        "ResourceQuota",
+        True,
+        short_names=("quota",),
+        subresources=(_STATUS,),
+        delete_returns_object=frozenset({"v1"}),
+        fields=_META,
+    ),
     Resource("", "secrets", "Secret", True, fields={**_META, "type": text_at("type")}, field_error="plain"),
     Resource(
         "",
@@ -300,6 +310,29 @@ _RESOURCE: Final = (
     ),
 )
 
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_POLICIES: Final = (
+    Resource(
+        _ADMISSION,
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        False,
+        categories=("api-extensions",),
+        subresources=(_STATUS,),
+        unconditional=frozenset(),
+        fields=_NAME,
+    ),
+    Resource(
+        _ADMISSION,
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        False,
+        categories=("api-extensions",),
+        unconditional=frozenset(),
+        fields=_NAME,
+    ),
+)
+
 _AUTHZ: Final = "authorization.k8s.io"
 # In the order in which discovery lists the groups.
 TABLE: Final = (
@@ -328,5 +361,6 @@ TABLE: Final = (
         unconditional=frozenset(),
         fields=_META,
     ),
+    *_POLICIES,
     *_RESOURCE,
 )

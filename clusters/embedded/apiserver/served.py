@@ -68,6 +68,10 @@ class Resources:
         """The resource of a kind."""
         return self._kinds.get((group, version, kind))
 
+    def all(self) -> Iterable[Served]:
+        """All resources in all versions served."""
+        return self._served.values()
+
     def groups(self) -> dict[str, list[str]]:
         """Versions per group, groups in order of priority, the preferred version first."""
         return self._groups

@@ -98,7 +98,10 @@ class ApiServer:
             authorizer=authorizer,
             rbac=Rbac(store),
             issuer=issuer,
-            admission=Chain(Context(store, authorizer, gates), disable=config.disabled_admission),
+            admission=Chain(
+                Context(store, authorizer, gates, store.update, resources, config.clock),
+                disable=config.disabled_admission,
+            ),
         )
         self._discovery = Discovery(resources)
         self._openapi = OpenApi(resources)

@@ -49,6 +49,7 @@ def admit(call: Call, served: Served, kind: str, name: str, obj: Object, chosen:
         object=obj,
         dry_run=chosen.dry_run,
         options=chosen.body("CreateOptions"),
+        warnings=call.warnings,
     )
     call.api.admission.mutate(request)
     call.api.admission.validate(request)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from clusters.embedded.apiserver import pod_cells, workload_cells
+from clusters.embedded.apiserver import pod_cells, policy_cells, workload_cells
 from clusters.embedded.apiserver.durations import age, human_duration, since
 from clusters.embedded.apiserver.resources import Resource
 from clusters.embedded.apiserver.storage import Object
@@ -293,6 +293,13 @@ _TABLES: Final[dict[str, Table]] = {
     "Lease": Table(
         _columns("Name", "Holder", "Age"),
         lambda obj, now: [_name(obj), (obj.get("spec") or {}).get("holderIdentity") or "", age(obj, now)],
+    ),
+    "ResourceQuota": Table(_columns("Name", "Request", "Limit", "Age"), policy_cells.quota),
+    "ValidatingAdmissionPolicy": Table(
+        _columns("Name", "Validations", "ParamKind", "Age", validations="integer"), policy_cells.validating_policy
+    ),
+    "ValidatingAdmissionPolicyBinding": Table(
+        _columns("Name", "PolicyName", "ParamRef", "Age"), policy_cells.policy_binding
     ),
     "Role": _ROLE,
     "ClusterRole": _ROLE,

@@ -108,6 +108,7 @@ def admission_request(
         old_object=old,
         dry_run=dry_run,
         options=body,
+        warnings=call.warnings,
     )
 
 

@@ -9,6 +9,7 @@ from clusters.embedded.apiserver.admission.namespace_lifecycle import NamespaceL
 from clusters.embedded.apiserver.admission.node_declared_features import NodeDeclaredFeatureValidator
 from clusters.embedded.apiserver.admission.node_restriction import NodeRestriction
 from clusters.embedded.apiserver.admission.plugin import Context, Plugin
+from clusters.embedded.apiserver.admission.policies.validating import ValidatingAdmissionPolicy
 from clusters.embedded.apiserver.admission.priority import Priority
 from clusters.embedded.apiserver.admission.request import Request
 from clusters.embedded.apiserver.admission.service_account import ServiceAccount
@@ -23,6 +24,7 @@ PLUGINS: Sequence[type[Plugin]] = (
     Priority,
     DefaultTolerationSeconds,
     NodeDeclaredFeatureValidator,
+    ValidatingAdmissionPolicy,
 )
 
 NAMES: Sequence[str] = tuple(plugin.name for plugin in PLUGINS)

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import time
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from clusters.embedded.apiserver.admission.request import Request
 from clusters.embedded.apiserver.auth.attributes import Authorizer
 from clusters.embedded.apiserver.auth.reader import Reader
+from clusters.embedded.apiserver.served import Resources
+from clusters.embedded.apiserver.storage import Object, ResourceKey
 
 
 @dataclass(frozen=True)
 class Context:
-    """What plugins may use: the stored objects, the authorizer, the names of the enabled feature gates."""
+    """What plugins may use: the stored objects, the authorizer, the names of the enabled feature gates.
+
+    `update` stores a changed object, `resources` are those served, `now` the server's clock in seconds since 1970.
+    """
 
     reader: Reader
     authorizer: Authorizer
     gates: Container[str] = field(default_factory=frozenset)
+    update: Callable[[ResourceKey, Object], Object] | None = None
+    resources: Resources = field(default_factory=Resources)
+    now: Callable[[], float] = time.time
 
 
 class Plugin:

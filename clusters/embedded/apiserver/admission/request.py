@@ -19,7 +19,8 @@ class Request:
     """One write. Mutating plugins change `object` in place; `old_object` must not be changed.
 
     `object` is None for DELETE, `old_object` for CREATE; both are in the storage version. `name` may be empty
-    on CREATE. `options` are the create, update or delete options.
+    on CREATE and in a DELETE of a collection. `options` are the create, update or delete options, `warnings` the texts
+    for Warning headers of the answer.
     """
 
     user: User
@@ -35,6 +36,7 @@ class Request:
     old_object: dict[str, Any] | None = None
     dry_run: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def is_for(self, resource: str, group: str = "", subresource: str = "") -> bool:
         """Whether the request is about this resource and subresource."""

@@ -178,9 +178,18 @@ def _remove(call: Call, served: Served, old: Object, options: DeleteOptions) -> 
 
 
 def remove(
-    call: Call, served: Served, name: str, options: DeleteOptions, *, admit: bool = True
+    call: Call,
+    served: Served,
+    name: str,
+    options: DeleteOptions,
+    *,
+    admit: bool = True,
+    collection: bool = False,
 ) -> tuple[Object, bool]:
-    """Delete an object by name; returns its state and whether it is gone. `admit`: ask admission first."""
+    """Delete an object by name; returns its state and whether it is gone.
+
+    `admit`: ask admission first; `collection`: the request names no object, and admission does not see a name.
+    """
     resource = served.resource
     namespace = call.info.namespace if resource.namespaced else ""
     old = call.api.store.get(*resource.key, namespace, name)
@@ -190,6 +199,8 @@ def remove(
     if admit:
         request = admission_request(call, served, "DELETE", name, None, old, options)
         call.api.admission.mutate(request)
+        if collection:
+            request.name = ""
         call.api.admission.validate(request)
     return _remove(call, served, old, options)
 
@@ -218,7 +229,7 @@ async def delete_collection(call: Call, served: Served) -> Reply:
     for obj in objects:
         call.info = replace(call.info, namespace=obj["metadata"].get("namespace", namespace))
         try:
-            remove(call, served, obj["metadata"]["name"], options)
+            remove(call, served, obj["metadata"]["name"], options, collection=True)
         except ApiError as error:
             if error.code != 404:
                 raise

@@ -6,16 +6,20 @@ from typing import Final
 
 from clusters.embedded.apiserver.resources import Resource
 from clusters.embedded.apiserver.strategies import core, resource, workloads
+from clusters.embedded.apiserver.strategies.admission_policy import BindingStrategy, PolicyStrategy
 from clusters.embedded.apiserver.strategies.base import Strategy
 from clusters.embedded.apiserver.strategies.pod import PodStrategy
+from clusters.embedded.apiserver.strategies.quota import QuotaStrategy
 from clusters.embedded.apiserver.strategies.service import ServiceStrategy
 
+_ADMISSION: Final = "admissionregistration.k8s.io"
 _DRA: Final = "resource.k8s.io"
 
 _TABLE: Final[dict[tuple[str, str], Strategy]] = {
     ("", "nodes"): core.NodeStrategy(),
     ("", "namespaces"): core.NamespaceStrategy(),
     ("", "pods"): PodStrategy(),
+    ("", "resourcequotas"): QuotaStrategy(),
     ("", "services"): ServiceStrategy(),
     ("apps", "controllerrevisions"): workloads.RevisionStrategy(),
     ("apps", "daemonsets"): workloads.DaemonSetStrategy(),
@@ -25,6 +29,8 @@ _TABLE: Final[dict[tuple[str, str], Strategy]] = {
     ("batch", "cronjobs"): workloads.WorkloadStrategy(),
     ("batch", "jobs"): workloads.JobStrategy(),
     ("policy", "poddisruptionbudgets"): workloads.WorkloadStrategy(),
+    (_ADMISSION, "validatingadmissionpolicies"): PolicyStrategy(),
+    (_ADMISSION, "validatingadmissionpolicybindings"): BindingStrategy(),
     (_DRA, "deviceclasses"): resource.CountedStrategy(),
     (_DRA, "resourceslices"): resource.CountedStrategy(),
     (_DRA, "resourceclaims"): resource.ClaimStrategy(),

@@ -1,0 +1,1 @@
+"""Admission policies: what they match, their parameters, and the evaluation of their expressions."""
