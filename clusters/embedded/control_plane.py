@@ -30,6 +30,8 @@ class ControlPlane:
         }
         names = []
         for controller in controllers(ca_pem.decode()):
+            if controller.gate and not hosting.gates.get(controller.gate):
+                continue
             self._components[controller.name] = hosting.register(
                 controller.name,
                 controller.factory,

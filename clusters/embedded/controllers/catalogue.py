@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from clusters.embedded.components.component import Component
+from clusters.embedded.controllers.device_taint_eviction import DeviceTaintEvictionController
 from clusters.embedded.controllers.disruption import DisruptionController
 from clusters.embedded.controllers.garbage_collector import GarbageCollector
 from clusters.embedded.controllers.namespace import NamespaceController
 from clusters.embedded.controllers.node_lifecycle import NodeLifecycleController
 from clusters.embedded.controllers.pod_gc import PodGarbageCollector
 from clusters.embedded.controllers.resource_claim import ResourceClaimController
+from clusters.embedded.controllers.resource_pool_status import ResourcePoolStatusController
 from clusters.embedded.controllers.root_ca import RootCaPublisher
 from clusters.embedded.controllers.service_account import ServiceAccountController
 from clusters.embedded.controllers.taint_eviction import TaintEvictionController
@@ -20,11 +22,15 @@ from clusters.embedded.controllers.workloads import WORKLOADS
 
 @dataclass(frozen=True)
 class Entry:
-    """A controller: its name, what makes one life of it, and its service account in kube-system."""
+    """A controller: its name, what makes one life of it, its service account in kube-system.
+
+    Without its feature gate, if it has one, it does not exist.
+    """
 
     name: str
     factory: Callable[[], Component]
     service_account: str
+    gate: str = ""
 
 
 def controllers(ca_pem: str) -> list[Entry]:
@@ -37,6 +43,18 @@ def controllers(ca_pem: str) -> list[Entry]:
         Entry(RootCaPublisher.name, lambda: RootCaPublisher(ca_pem), "root-ca-cert-publisher"),
         Entry(NodeLifecycleController.name, NodeLifecycleController, "node-controller"),
         Entry(TaintEvictionController.name, TaintEvictionController, "node-controller"),
+        Entry(
+            DeviceTaintEvictionController.name,
+            DeviceTaintEvictionController,
+            "device-taint-eviction-controller",
+            gate="DRADeviceTaints",
+        ),
+        Entry(
+            ResourcePoolStatusController.name,
+            ResourcePoolStatusController,
+            "resourcepoolstatusrequest-controller",
+            gate="DRAResourcePoolStatus",
+        ),
         Entry(DisruptionController.name, DisruptionController, "disruption-controller"),
         Entry(PodGarbageCollector.name, PodGarbageCollector, "pod-garbage-collector"),
         *(Entry(name, workload.factory, workload.account) for name, workload in WORKLOADS.items()),

@@ -9,9 +9,17 @@ from clusters.embedded.components.client import ApiClient, Object
 
 
 async def disrupt(
-    client: ApiClient, clock: Clock, pod: Object, condition: tuple[str, str] | None, phase: str = ""
+    client: ApiClient,
+    clock: Clock,
+    pod: Object,
+    condition: tuple[str, str] | None,
+    phase: str = "",
+    *,
+    observed: bool = True,
 ) -> None:
     """Give a pod the condition DisruptionTarget with a reason and a message, and a phase unless that is empty.
+
+    `observed`: the condition says which generation of the pod it is about.
 
     Without effect when the pod has all that. Raises ClientError; a pod that was replaced under its name is a failure.
     """
@@ -23,7 +31,7 @@ async def disrupt(
         reason, message = condition
         new = {
             "type": "DisruptionTarget",
-            "observedGeneration": generation,
+            **({"observedGeneration": generation} if observed else {}),
             "status": "True",
             "reason": reason,
             "message": message,
