@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clusters.api_status import ApiError, bad_request, invalid
@@ -231,6 +231,10 @@ def list_options(query: Mapping[str, str], *, watch: bool) -> ListOptions:
         bookmarks=truth(query.get("allowWatchBookmarks", "")),
         send_initial_events=None if initial is None else truth(initial),
     )
+    if watch and options.send_initial_events is None and not options.match:
+        # Watches from anywhere are taken for the form of today, end of the initial events included.
+        if options.resource_version in ("", "0"):
+            options = replace(options, send_initial_events=True, match="NotOlderThan")
     errors = _list_errors(options, watch=watch)
     if errors:
         raise invalid("ListOptions", _GROUP, "", errors)

@@ -279,7 +279,7 @@ _RESOURCE: Final = (
         unconditional=frozenset({"v1beta2", "v1alpha3"}),
         delete_returns_object=frozenset({"v1beta2", "v1alpha3"}),
         fields=_META,
-        deprecated={"v1beta2": Deprecation("1.36", "1.39"), "v1alpha3": Deprecation("1.36", "1.39")},
+        deprecated={"v1alpha3": Deprecation("1.36", "1.39")},
     ),
     _dra("resourceclaims", "ResourceClaim", True, status=True),
     _dra("resourceclaimtemplates", "ResourceClaimTemplate", True),

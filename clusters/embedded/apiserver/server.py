@@ -40,7 +40,7 @@ from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import ResourceKey, Store
 from clusters.embedded.apiserver.transform import Transformer
-from clusters.embedded.apiserver.warning_headers import warning_headers
+from clusters.embedded.apiserver.warning_headers import add_warnings
 from clusters.http_server import http_server, text_headers
 from clusters.tls import Certificates
 from clusters.tls_listener import TlsListener
@@ -219,7 +219,7 @@ class ApiServer:
         if info.verb == "watch":
             if "watch" not in served.resource.verbs:
                 raise routes.method_not_allowed()
-            return await watch(call, served, {**headers, **warning_headers(call.warnings)})
+            return await watch(call, served, headers)
         if routes.is_log(call, served):
             return await stream_log(call, headers)
         handler = routes.find(call, served)
@@ -285,11 +285,13 @@ class ApiServer:
             data = codec.encode_changed(last, body, body["apiVersion"])
         else:
             data = codec.encode(body, form.media_type, pretty=pretty)
-        result = {**headers, "Content-Type": form.media_type, **warning_headers(call.warnings)}
+        result = {**headers, "Content-Type": form.media_type}
         if len(data) > _COMPRESS_FROM and "gzip" in call.headers.get("Accept-Encoding", ""):
             data = gzip.compress(data, compresslevel=1)
             result |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-        return web.Response(status=reply.code, body=data, headers=result)
+        response = web.Response(status=reply.code, body=data, headers=result)
+        add_warnings(response.headers, call.warnings)
+        return response
 
     def _error(
         self,
@@ -304,10 +306,10 @@ class ApiServer:
         result = {
             **headers,
             "Content-Type": media_type,
-            **warning_headers(call.warnings if call else ()),
             **error.headers,
         }
         response = web.Response(status=error.code, body=data, headers=result)
+        add_warnings(response.headers, call.warnings if call else ())
         if error.headers.get("Connection") == "close":
             response.force_close()
         return response

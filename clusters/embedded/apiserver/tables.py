@@ -240,7 +240,7 @@ _TABLES: Final[dict[str, Table]] = {
         lambda obj, now: [_name(obj), (obj.get("status") or {}).get("phase", ""), age(obj, now)],
     ),
     "Event": _EVENT,
-    "ConfigMap": Table(_columns("Name", "Data", "Age", data="integer"), _config_map),
+    "ConfigMap": Table(_columns("Name", "Data", "Age"), _config_map),
     "Secret": Table(
         _columns("Name", "Type", "Data", "Age", data="integer"),
         lambda obj, now: [_name(obj), obj.get("type", ""), len(obj.get("data") or {}), age(obj, now)],

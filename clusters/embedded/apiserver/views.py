@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object
 from dra_api import conversion
+from dra_api.decode import decode_object
+from dra_api.schema import GVK
 
 _EVENTS = "events.k8s.io"
 # Names of core/v1 fields and what events.k8s.io/v1 calls them.
@@ -59,6 +62,16 @@ def event_from_core(obj: Object) -> Object:
     for key, value in _EVENTS_ALWAYS.items():
         result.setdefault(key, value)
     return result
+
+
+@cache
+def _empty(gvk: GVK) -> Object:
+    return decode_object({"apiVersion": gvk.api_version, "kind": gvk.kind}, gvk).object
+
+
+def empty(served: Served) -> Object:
+    """An object with nothing but what all of its kind show, as in bookmarks; not to be changed."""
+    return _empty(GVK(served.resource.group, served.version, served.resource.kind))
 
 
 def to_storage(obj: Object, served: Served) -> Object:

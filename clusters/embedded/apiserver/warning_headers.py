@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from multidict import MutableMultiMapping
+
 # All texts together, and each of them when they are too long together, in characters.
 _MAX_TOTAL: Final = 4096
 _MAX_TRUNCATED: Final = 256
 
 
-def warning_headers(texts: Iterable[str]) -> dict[str, str]:
-    """The Warning header, empty without texts; several warnings stand in one line, comma separated."""
+def add_warnings(headers: MutableMultiMapping[str], texts: Iterable[str]) -> None:
+    """Add a Warning header for each text; repeated texts are told once."""
     kept = list(dict.fromkeys(texts))
     if sum(map(len, kept)) > _MAX_TOTAL:
         kept = _truncated(kept)
-    return {"Warning": ", ".join(f'299 - "{_escaped(text)}"' for text in kept)} if kept else {}
+    for text in kept:
+        headers.add("Warning", f'299 - "{_escaped(text)}"')
 
 
 def _truncated(texts: list[str]) -> list[str]:

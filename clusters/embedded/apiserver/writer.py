@@ -184,24 +184,27 @@ def create(
         try:
             return _store_new(call, served, strategy, candidate, request, write, options)
         except ExistsError:
-            name = candidate["metadata"]["name"]
             if not generate or attempt == _MAX_NAME_ATTEMPTS - 1:
-                raise _already_exists(served, name, generated=bool(generate)) from None
+                raise _already_exists(call, served, candidate["metadata"]) from None
     raise AssertionError("the loop above returns or raises")
 
 
-def _already_exists(served: Served, name: str, *, generated: bool) -> ApiError:
-    resource = served.resource
+def _already_exists(call: Call, served: Served, metadata: Object) -> ApiError:
+    """409; that the server made the name up is said of every object with generateName."""
+    resource, name = served.resource, metadata["name"]
     details: dict[str, Any] = {"name": name}
     if resource.group:
         details["group"] = resource.group
     details["kind"] = resource.plural
     message = f'{resource.qualified} "{name}" already exists'
     headers = {}
-    if generated:
+    if metadata.get("generateName"):
         message += ", the server was not able to generate a unique name for the object"
         details["retryAfterSeconds"] = 1
         headers["Retry-After"] = "1"
+    stored = call.api.store.get(*resource.key, metadata.get("namespace", ""), name)
+    if stored is not None and "deletionTimestamp" in stored["metadata"]:
+        message = f"object is being deleted: {message}"
     return ApiError(409, "AlreadyExists", message, details, headers)
 
 
@@ -269,15 +272,9 @@ def update(
     new = to_storage(computed, served)
     new.setdefault("metadata", {})
     check_namespace(served, new, namespace)
+    if check_uid:
+        _check_uid(served, new, old, name)
     _check_revision(served, new, old, name)
-    if check_uid and new["metadata"].get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-        raise conflict(
-            resource.plural,
-            resource.group,
-            name,
-            f"Precondition failed: UID in precondition: {new['metadata']['uid']}, "
-            f"UID in object meta: {old['metadata']['uid']}",
-        )
     if managed:
         new = _track(call, served, old, new, options)
     request = admission_request(call, served, "UPDATE", name, new, old, options)
@@ -292,6 +289,19 @@ def update(
     request.object = new
     call.api.admission.validate(request)
     return _store_changed(call, served, new, old, dry_run=options.dry_run)
+
+
+def _check_uid(served: Served, new: Object, old: Object, name: str) -> None:
+    """A PUT of what was another object under this name is refused as a real server's storage does it."""
+    resource, found = served.resource, old["metadata"]["uid"]
+    given = new["metadata"].get("uid") or found
+    if given != found:
+        place = "/".join(part for part in (resource.plural, old["metadata"].get("namespace"), name) if part)
+        why = (
+            f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
+        )
+        raise conflict(resource.plural, resource.group, name, why)
 
 
 def _check_revision(served: Served, new: Object, old: Object, name: str) -> None:

@@ -44,9 +44,12 @@ def places(real: Any, embedded: Any, path: str = "") -> Iterator[tuple[str, Any,
                 yield f"{path}.{key}", real.get(key, _ABSENT), embedded.get(key, _ABSENT)
             else:
                 yield from places(real[key], embedded[key], f"{path}.{key}")
-    elif isinstance(real, list) and len(real) == len(embedded):
-        for index, (one, other) in enumerate(zip(real, embedded, strict=True)):
+    elif isinstance(real, list):
+        for index, (one, other) in enumerate(zip(real, embedded, strict=False)):
             yield from places(one, other, f"{path}[{index}]")
+        if len(real) != len(embedded):
+            shorter = min(len(real), len(embedded))
+            yield f"{path}[{shorter}:]", real[shorter:], embedded[shorter:]
     elif real != embedded:
         yield path, real, embedded
 

@@ -16,6 +16,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\
 _GO_TIME: Final = re.compile(r"time\.Date\([^)]*time\.UTC\)|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC")
 _NUMBER: Final = re.compile(r"\b\d{3,}\b")
 _AGE: Final = re.compile(r"(?:\d+[smhdy]){1,2}")
+_RECORD: Final = re.compile(r"(?<=ResourceVersion in record \()\d+")
 _NEAR: Final = 3600.0
 _KNOWN: Final = ("5f1f4c3e-", "0a1b2c3d-")
 """Beginnings of the uids that the sequences name themselves."""
@@ -36,7 +37,7 @@ class Normalizer:
     def of(self, operation: Operation, answer: Answer) -> dict[str, Any]:
         """The comparable form of one answer; to be called in the order of the operations."""
         self._place, self._count = str(operation["id"]), 0
-        self._learn_name(operation, answer.body)
+        self._learn_names(answer.body)
         body = answer.body
         if "watch" in operation and isinstance(body, list):
             seen: Any = [self._event(event) for event in body if _counts(event)]
@@ -58,12 +59,17 @@ class Normalizer:
             result["note"] = self._text(answer.note)
         return result
 
-    def _learn_name(self, operation: Operation, body: Any) -> None:
-        metadata = body.get("metadata") if isinstance(body, dict) else None
-        prefix = metadata.get("generateName") if isinstance(metadata, dict) else None
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        if operation.get("generates") and prefix and name and name.startswith(prefix):
-            self._names[name] = f"<name@{operation['id']}>"
+    def _learn_names(self, value: Any) -> None:
+        """Find the names that the server made up."""
+        if isinstance(value, list):
+            for item in value:
+                self._learn_names(item)
+        elif isinstance(value, dict):
+            prefix, name = value.get("generateName"), value.get("name")
+            if prefix and name and len(name) == len(prefix[:58]) + 5 and name not in self._names:
+                self._names[name] = f"<name@{self._place}.{len(self._names)}>"
+            for item in value.values():
+                self._learn_names(item)
 
     def _list(self, operation: Operation, body: dict[str, Any]) -> Any:
         metadata = dict(body.get("metadata") or {})
@@ -117,6 +123,8 @@ class Normalizer:
         if "T" in text or "time" in text or "UTC" in text:
             text = _TIME.sub(_now_or_not, text)
             text = _GO_TIME.sub("<go time>", text)
+        if "in record" in text:
+            text = _RECORD.sub(lambda match: self._revision(match[0]), text)
         if " " in text:
             text = _NUMBER.sub(lambda match: self._revisions.get(match[0], match[0]), text)
         for name, known in self._names.items():

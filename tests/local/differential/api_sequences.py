@@ -328,7 +328,7 @@ class Sequence:
                 lambda: {"op": "add", "path": "/metadata/labels/tier", "value": chance.choice("xy")},
                 lambda: {"op": "replace", "path": "/metadata/labels/app", "value": chance.choice("ab")},
                 lambda: {"op": "remove", "path": "/metadata/labels/app"},
-                lambda: {"op": "add", "path": "/metadata/annotations", "value": {"note~1x": "n"}},
+                lambda: {"op": "add", "path": "/metadata/annotations", "value": {"note/x": "n"}},
                 lambda: {"op": "add", "path": "/metadata/annotations/note~12", "value": "n"},
                 lambda: {"op": "add", "path": "/metadata/finalizers", "value": [values.FINALIZERS[0]]},
                 lambda: {"op": "add", "path": "/metadata/finalizers/-", "value": values.FINALIZERS[1]},

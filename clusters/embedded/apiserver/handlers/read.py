@@ -134,16 +134,37 @@ async def selected(call: Call, served: Served, options: ListOptions) -> tuple[li
         raise _expired(options, after) from error
     if after:
         objects = [obj for obj in objects if _key(obj).encode() > after.encode()]
-    if matches is not None:
-        objects = [obj for obj in objects if matches(obj)]
+    unlimited = options.resource_version == "0" or _single(served, options, namespace)
+    limit = 0 if unlimited else options.limit
+    objects, rest = _page(objects, matches, limit)
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
-    if options.limit and options.resource_version != "0" and len(objects) > options.limit:
-        rest = len(objects) - options.limit
-        objects = objects[: options.limit]
+    if rest:
         metadata["continue"] = _encode_continue(revision, _key(objects[-1]))
         if matches is None:
             metadata["remainingItemCount"] = rest
     return objects, metadata
+
+
+def _page(objects: list[Object], matches: Predicate | None, limit: int) -> tuple[list[Object], int]:
+    """The first objects that match, at most `limit` (0: all), and how many objects of any kind come after them."""
+    if matches is None:
+        return (objects[:limit], max(len(objects) - limit, 0)) if limit else (objects, 0)
+    found: list[Object] = []
+    for index, obj in enumerate(objects):
+        if matches(obj):
+            found.append(obj)
+            if len(found) == limit:
+                # Whether one of the rest matches is not looked at, so the next page may be empty.
+                return found, len(objects) - index - 1
+    return found, 0
+
+
+def _single(served: Served, options: ListOptions, namespace: str | None) -> bool:
+    """Whether a selector leaves one object at most, which is read by its key."""
+    if options.continue_token or (served.resource.namespaced and namespace is None):
+        return False
+    terms = selectors.parse_fields(options.field_selector)
+    return any(term.field == "metadata.name" and term.operator == "=" for term in terms)
 
 
 def _expired(options: ListOptions, after: str) -> ApiError:

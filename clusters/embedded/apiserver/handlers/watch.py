@@ -23,7 +23,8 @@ from clusters.embedded.apiserver.options import ListOptions
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import ExpiredError, Object
 from clusters.embedded.apiserver.transform import Transformer
-from clusters.embedded.apiserver.views import from_storage
+from clusters.embedded.apiserver.views import empty, from_storage
+from clusters.embedded.apiserver.warning_headers import add_warnings
 from dra_api import wire
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -64,6 +65,7 @@ class _Stream:
         if media_type != negotiation.JSON:
             media_type += ";stream=watch"
         response.headers["Content-Type"] = media_type
+        add_warnings(response.headers, self._call.warnings)
         await response.prepare(self._call.http)
         # The header must reach the client before the first event.
         await response.write(b"")
@@ -104,9 +106,7 @@ class _Stream:
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        resource = self._served.resource
-        obj = {"kind": resource.kind, "apiVersion": self._served.api_version, "metadata": metadata}
-        return self.frame("BOOKMARK", self._transformer.event(obj))
+        return self.frame("BOOKMARK", self._transformer.event({**empty(self._served), "metadata": metadata}))
 
     async def write(self, frames: Iterable[bytes]) -> None:
         data = b"".join(frames)

@@ -127,7 +127,7 @@ class TaintRuleStrategy(DraStrategy):
 
     def prepare_create(self, new: Object, write: Write) -> None:
         """No status; the taint starts now."""
-        new.pop("status", None)
+        new["status"] = {}
         taint = (new.get("spec") or {}).get("taint")
         if taint is not None:
             taint.setdefault("timeAdded", timestamp(write.now))
