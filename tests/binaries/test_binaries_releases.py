@@ -83,7 +83,7 @@ def test_binaries_are_told_their_version() -> None:
 
 def test_end_to_end_tests_are_a_test_binary() -> None:
     words = arguments(find_release("1.37"), "e2e.test", Path("/x/e2e.test"))
-    assert words[:2] == ["test", "-c"] and words[-1] == "k8s.io/kubernetes/test/e2e"
+    assert words[:3] == ["test", "-c", "-vet=off"] and words[-1] == "k8s.io/kubernetes/test/e2e"
 
 
 def test_go_version_of_a_module() -> None:
