@@ -15,8 +15,9 @@ from clusters.client import Client
 from clusters.descriptor import Descriptor
 from clusters.driver_account import DriverAccounts
 from clusters.guardian import Guardian
-from clusters.interface import NodePaths, NodeSpec
+from clusters.interface import Component, NodePaths, NodeSpec
 from clusters.log_files import LogFile, make_folder
+from clusters.observation import Observation, parse_observation
 from clusters.process import Commands, DriverProcess, StartError
 from clusters.proxies.client_view import ClientView
 from clusters.proxies.grpc_proxy import PluginProxy
@@ -200,3 +201,14 @@ class DriverNode:
         except BaseException:
             self.close()
             raise
+
+
+class WithKubelet(DriverNode):
+    """A node with a kubelet and a container runtime of its own."""
+
+    kubelet: Component
+
+    def observe(self, namespace: str, pod: str, container: str) -> Observation:
+        """What a container that runs `probe` sees, from its log. Raises ObservationError, ClientError."""
+        log = self._client.log(namespace, pod, container)
+        return parse_observation(log, f"container {container} of Pod {namespace}/{pod}")

@@ -138,11 +138,20 @@ def generate(host: str) -> Certificates:
     return Authority().server("kube-apiserver", host, *SERVICE_NAMES)
 
 
-def private_key_pem(key: ec.EllipticCurvePrivateKey | None = None) -> bytes:
-    """A private key as PEM text, a new one by default."""
-    return (key or ec.generate_private_key(ec.SECP256R1())).private_bytes(
+def private_key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A private key as PEM text."""
+    return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def key_pair() -> tuple[bytes, bytes]:
+    """A new private key and its public key, as PEM texts."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return private_key_pem(key), public
 
 
 def client_context(ca_pem: bytes) -> ssl.SSLContext:

@@ -14,11 +14,10 @@ from clusters.embedded.kubelet.config import DEFAULT_CAPACITY, KubeletConfig
 from clusters.embedded.kubelet.kubelet import Kubelet
 from clusters.embedded.kubelet.plugins import PluginManager
 from clusters.interface import NodePaths, NodeSpec
-from clusters.node import DriverNode
-from clusters.observation import Observation, parse_observation
+from clusters.node import WithKubelet
 
 
-class EmbeddedWholeNode(DriverNode):
+class EmbeddedWholeNode(WithKubelet):
     """Kubelet and runtime live in the thread of the components; the runtime survives the kubelet."""
 
     def __init__(
@@ -34,7 +33,7 @@ class EmbeddedWholeNode(DriverNode):
         api_token: str,
         **parts: Any,
     ) -> None:
-        """`number` counts nodes, `kubelet` holds fields of a KubeletConfiguration, the rest is DriverNode's."""
+        """`number` counts nodes, `kubelet` holds fields of a KubeletConfiguration, the rest is WithKubelet's."""
         config = _config(spec, kubelet, api_token)
         super().__init__(name, spec, paths, client=client, **parts)
 
@@ -57,11 +56,6 @@ class EmbeddedWholeNode(DriverNode):
             )
             self._at_close.callback(self.kubelet.stop)
             self.kubelet.start()
-
-    def observe(self, namespace: str, pod: str, container: str) -> Observation:
-        """What a container that runs `probe` sees, from its log. Raises ObservationError, ClientError."""
-        log = self._client.log(namespace, pod, container)
-        return parse_observation(log, f"container {container} of Pod {namespace}/{pod}")
 
 
 _DURATIONS: Mapping[str, str] = {

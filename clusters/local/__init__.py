@@ -1,0 +1,1 @@
+"""The local tier: real Kubernetes components as plain processes on this machine."""

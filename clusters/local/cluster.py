@@ -1,0 +1,219 @@
+"""The local tier: real Kubernetes components as plain processes, real kubelets, and our own container runtime."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from clusters.base import StartedCluster, all_at_once, check_room, check_sockets, node_name
+from clusters.interface import ClusterError, ClusterSpec, Component
+from clusters.local import credentials, probes
+from clusters.local.control_plane import ControlPlane, Programs
+from clusters.local.credentials import Credentials
+from clusters.local.kubelet import FOLDER, KubeletFactory, extended_resources
+from clusters.local.mounts import MountNamespace
+from clusters.local.node import LocalNode
+from clusters.local.supervisor import Launch, Process, wait_serving
+from clusters.node import node_paths
+
+__all__ = ["COMPONENTS", "LocalCluster", "check_room"]
+
+COMPONENTS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
+"""The binaries that a cluster is made of."""
+
+_RUNTIME: Final = "runtime"
+_RUNTIME_SOCKET: Final = "cri.sock"
+_STOP_SECONDS: Final = 3.0
+
+
+class LocalCluster(StartedCluster[LocalNode]):
+    """A running local cluster."""
+
+    CAPABILITIES = frozenset({"restart_kubelet", "restart_component", "process_drivers"})
+
+    def __init__(self, spec: ClusterSpec, binaries: Programs, *, port: int = 0) -> None:
+        """Start it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be.
+
+        The API server serves then; nodes and the rest of the control plane are started, not waited for: see
+        `wait_ready`.
+        """
+        super().__init__(spec)
+        self._binaries = binaries
+        self._port = port
+        self._processes: dict[str, Process] = {}
+        self._namespace: MountNamespace | None = None
+        self._control: ControlPlane | None = None
+        self._keys: Credentials | None = None
+        if spec.control_plane and spec.nodes:
+            if os.geteuid() != 0:
+                raise ClusterError(
+                    "a local cluster with nodes needs root, as real kubelets mount the volumes of Pods; run drakit as "
+                    "root (sudo), or use an embedded cluster"
+                )
+            for node in spec.nodes:
+                extended_resources(node)
+            check_sockets("a kubelet's", f"{FOLDER}/pod-resources/kubelet.sock")
+        self._begin()
+
+    def _start(self, logs: Path) -> None:
+        nodes = self.spec.nodes if self.spec.control_plane else ()
+        names = [node_name(node, number) for number, node in enumerate(nodes, 1)]
+        address = probes.host_address()
+        self._logs = logs
+        self._keys = Credentials(self.root / "pki", names)
+        self._control = control = ControlPlane(
+            self.spec,
+            self._binaries,
+            self._keys,
+            self.root,
+            self._process,
+            port=self._port,
+            address=address,
+        )
+        control.etcd.start()
+        control.apiserver.start()
+        if nodes:
+            self._namespace = MountNamespace(self.root)
+            self._runtime(names).start()
+        wait_serving([control.etcd, control.apiserver])
+        self._connect(self._keys.authority.pem, self._keys.token(credentials.ADMIN))
+        if not self.spec.control_plane:
+            return
+        control.controller_manager.start()
+        control.scheduler.start()
+        if self._namespace is None:
+            return
+        wait_serving([self._processes[_RUNTIME]])
+        kubelets = KubeletFactory(
+            self.spec, self._binaries, self._keys, self._namespace, self._process, address=address
+        )
+        for number, spec in enumerate(nodes, 1):
+            root = self.root / f"n{number}"
+            self._whole.append(
+                self._make(
+                    LocalNode,
+                    spec,
+                    paths=node_paths(root, root / FOLDER / "plugins_registry"),
+                    make_kubelet=functools.partial(
+                        kubelets.kubelet, server=lambda: self.url, runtime=self._socket(number)
+                    ),
+                    address=address,
+                )
+            )
+
+    def _process(self, name: str, launch: Callable[[], Launch], *, stop_seconds: float) -> Process:
+        process = Process(name, launch, guardian=self._guardian, logs=self._logs, stop_seconds=stop_seconds)
+        self._processes[name] = process
+        return process
+
+    def _socket(self, number: int) -> Path:
+        return self.root / "cri" / f"{number}.sock"
+
+    def _runtime(self, names: Sequence[str]) -> Process:
+        """The process that serves CRI to all kubelets, each at a socket of its own."""
+        folder = self.root / "cri"
+        folder.mkdir(mode=0o700)
+        document = {
+            "nodes": [
+                {
+                    "name": name,
+                    "socket": str(self._socket(number)),
+                    "cdi_dirs": [str(self.root / f"n{number}" / "cdi")],
+                    "root": str(folder / str(number)),
+                    # One /24 of 10.244.0.0/14 for each node, as a controller manager would hand them out.
+                    "pod_cidr": f"10.{244 + number // 256}.{number % 256}.0/24",
+                }
+                for number, name in enumerate(names, 1)
+            ]
+        }
+        config = credentials.write(folder / "config.json", json.dumps(document).encode())
+        namespace = self._namespace
+        assert namespace is not None  # noqa: S101 - it is made before
+
+        def launch() -> Launch:
+            command = [sys.executable, "-P", "-m", "clusters.local.cri", "--config", str(config)]
+            return Launch(
+                namespace.inside(command),
+                lambda: process.said_line("ready"),
+                (namespace.descriptor,),
+                {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+
+        process = self._process(_RUNTIME, launch, stop_seconds=_STOP_SECONDS)
+        return process
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens."""
+        assert self._control is not None  # noqa: S101 - it is made by the start
+        return self._control.url
+
+    def component(self, name: str) -> Component:
+        """`apiserver`, `scheduler`, `controller-manager`, `etcd`, `runtime`, or `kubelet-NODE`.
+
+        A controller by its name (`resourceclaim-controller`) is the whole controller manager, in which it runs.
+        """
+        if name.endswith("-controller"):
+            name = "controller-manager"
+        running = self.components()
+        if name not in running:
+            close = difflib.get_close_matches(name, running, 1)
+            hint = f', did you mean "{close[0]}"?' if close else ""
+            raise ValueError(f'no component "{name}"{hint}; there are {", ".join(running)}')
+        return running[name]
+
+    def components(self) -> dict[str, Process]:
+        """Every component of the cluster, kubelets included, by the name of its log; drivers are none."""
+        alone = {"etcd", "apiserver"}
+        return {
+            name: process
+            for name, process in self._processes.items()
+            if self.spec.control_plane or name in alone
+        }
+
+    def dead(self) -> dict[str, str]:
+        """The components that ended without being told to, with their last words."""
+        return {name: process.last_words() for name, process in self.components().items() if process.crashed}
+
+    def _check_alive(self) -> None:
+        for words in self.dead().values():
+            raise ClusterError(words)
+
+    def _not_ready(self) -> set[str]:
+        missing = super()._not_ready()
+        client = self.client()
+        if self._whole:
+            found = {node["metadata"]["name"]: node for node in client.list("v1", "nodes")}
+            missing |= {
+                node.name
+                for node in self._whole
+                if node.name not in found or not node.complete(found[node.name])
+            }
+        # Without it no Pod can be created.
+        if self.spec.control_plane and client.find("v1", "serviceaccounts", "default", "default") is None:
+            missing.add("service account default/default")
+        return missing
+
+    def _tokens_in_use(self) -> Sequence[str]:
+        return self._keys.all_tokens() if self._keys is not None else ()
+
+    def _end(self, stack: contextlib.ExitStack) -> None:
+        if self._namespace is not None:
+            stack.callback(self._namespace.close)
+        if self._control is not None:
+            control = self._control
+            stack.callback(control.etcd.stop)
+            stack.callback(control.apiserver.stop)
+            others = [
+                process.stop
+                for process in self._processes.values()
+                if process not in (control.etcd, control.apiserver)
+            ]
+            stack.callback(all_at_once, others)
