@@ -40,7 +40,8 @@ class EmbeddedWholeNode(WithKubelet):
         async def make_runtime() -> Runtime:
             # One /24 of 10.244.0.0/14 for each node, as a controller manager would hand them out.
             pod_cidr = f"10.{244 + number // 256}.{number % 256}.0/24"
-            return Runtime([self.paths.cdi], paths.root / "containers", hosting.clock, pod_cidr)
+            folder = paths.root / "containers"
+            return Runtime([self.paths.cdi], folder, hosting.clock, pod_cidr, hostname=name)
 
         def plugins() -> PluginManager:
             return PluginManager(name, self.paths.kubelet_registry, poll_interval=self._poll_interval)

@@ -45,7 +45,13 @@ class Runtime:
     """
 
     def __init__(
-        self, cdi_dirs: Sequence[Path], root: Path, clock: Clock, pod_cidr: str = "10.244.0.0/24"
+        self,
+        cdi_dirs: Sequence[Path],
+        root: Path,
+        clock: Clock,
+        pod_cidr: str = "10.244.0.0/24",
+        *,
+        hostname: str = "",
     ) -> None:
         """A runtime without containers.
 
@@ -54,6 +60,7 @@ class Runtime:
             root: folder of the runtime for files that containers write outside of mounts.
             clock: the time of the containers.
             pod_cidr: addresses of sandboxes; the first is the gateway's.
+            hostname: of the node, which sandboxes with its network see.
         """
         self._cdi_dirs = tuple(cdi_dirs)
         # Files are read for each container, but a content is parsed once: there is a file for each claim.
@@ -61,6 +68,7 @@ class Runtime:
         self._root = root
         self._clock = clock
         self._addresses = Addresses(pod_cidr)
+        self._hostname = hostname
         self._images = Images()
         self._sandboxes: dict[str, Sandbox] = {}
         self._containers: dict[str, Container] = {}
@@ -87,7 +95,9 @@ class Runtime:
                 )
         sandbox_id = secrets.token_hex(32)
         address = ""
-        if not config.host_network:
+        if config.host_network:
+            config = replace(config, hostname=config.hostname or self._hostname)
+        else:
             address = self._addresses.take(sandbox_id, {sandbox.ip for sandbox in self._sandboxes.values()})
         sandbox = Sandbox(sandbox_id, config, SandboxState.READY, self._clock.now(), address)
         self._sandboxes[sandbox_id] = sandbox

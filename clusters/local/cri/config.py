@@ -23,7 +23,7 @@ class NodeConfig:
     """The runtime of one node.
 
     Attributes:
-        name: of the node, for messages.
+        name: of the node, which is also its host name.
         socket: where its kubelet connects.
         cdi_dirs: folders with CDI specs, lowest priority first.
         root: folder for the files of the runtime; made if it is not there.

@@ -72,7 +72,7 @@ class CriServer:
 
     async def _start(self, node: NodeConfig) -> _Served:
         node.root.mkdir(parents=True, exist_ok=True)
-        runtime = Runtime(node.cdi_dirs, node.root, self._clock, node.pod_cidr)
+        runtime = Runtime(node.cdi_dirs, node.root, self._clock, node.pod_cidr, hostname=node.name)
         server = grpc.aio.server(options=_OPTIONS)
         server.add_generic_rpc_handlers(
             (

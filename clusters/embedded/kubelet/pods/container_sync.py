@@ -94,7 +94,7 @@ class ContainerSync:
             namespace=objects.namespace(pod),
             uid=objects.uid(pod),
             attempt=actions.attempt,
-            hostname=hostname(pod),
+            hostname="" if objects.is_host_network(pod) else hostname(pod),
             log_directory=str(self._starter.log_directory(pod)),
             labels=labels,
             annotations=dict(pod["metadata"].get("annotations") or {}),
