@@ -237,6 +237,25 @@ def test_builder_that_dies_leaves_nothing_that_counts(
 
 
 @pytest.mark.process
+def test_interrupted_command_says_so(go: FakeGo, cache: Path) -> None:
+    os.mkfifo(go.gate)
+    command = subprocess.Popen(
+        [sys.executable, "-m", "drakit", "binaries", "build", "1.37", "kubelet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _until(lambda: go.calls, "the build is in its middle")
+    child = int(go.calls[0].split()[0])
+    command.send_signal(signal.SIGTERM)
+    printed = command.communicate(timeout=_SECONDS)
+    assert (command.returncode, printed[0]) == (130, "")
+    assert printed[1].splitlines()[-1] == "drakit: interrupted; everything it started is stopped"
+    assert start_ticks(child) is None
+    assert not (cache / "v1.37.2").exists()
+
+
+@pytest.mark.process
 def test_waiting_run_goes_on_when_the_builder_dies(go: FakeGo, cache: Path) -> None:
     os.mkfifo(go.gate)
     builder = _start("kubelet")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -125,6 +128,25 @@ def test_unreachable_server_is_told_once(unreachable: None, go: FakeGo) -> None:
         "k8s.io/kubernetes/cmd/kubectl",
         "go.etcd.io/etcd/server/v3",
     ]
+
+
+def test_unreachable_server_is_tried_once(go: FakeGo, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[None] = []
+
+    def hang_up(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                listener.accept()[0].close()
+                tries.append(None)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=hang_up, args=(listener,))
+        thread.start()
+        monkeypatch.setenv("DRAKIT_RELEASE_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        find("1.37", ["kubelet", "kubectl"])
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert len(tries) == 1
 
 
 def test_cut_connection_is_tried_again(releases: Releases) -> None:

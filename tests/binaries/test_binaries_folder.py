@@ -89,6 +89,7 @@ def test_binary_that_is_not_executable(folder: Path) -> None:
         ("v1.36.2", ""),
         ("v1.3.7", ""),
         ("v11.37.2", ""),
+        ("v1.370.2", ""),
         ("v0.0.0-master+abc", "; it was built without its version"),
     ],
 )
