@@ -67,6 +67,8 @@ class StartedCluster(ABC, Generic[_Whole]):
     """
 
     CAPABILITIES: frozenset[str]
+    READY_SECONDS: float = 30.0
+    """How long nodes may take until they are Ready, by default."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         """Nothing runs before `_begin`."""
@@ -162,8 +164,12 @@ class StartedCluster(ABC, Generic[_Whole]):
     def components(self) -> Mapping[str, Component]:
         """Every component of the cluster, kubelets included, by the name of its log; drivers are none."""
 
-    def wait_ready(self, timeout: float = 30.0) -> None:
-        """Wait until every whole node is Ready. Raises ClusterError with the state of those that are not."""
+    def wait_ready(self, timeout: float = 0.0) -> None:
+        """Wait until every whole node is Ready, READY_SECONDS by default.
+
+        Raises ClusterError with the state of those that are not.
+        """
+        timeout = timeout or self.READY_SECONDS
         deadline = time.monotonic() + timeout
         while missing := self._not_ready():
             self._check_alive()

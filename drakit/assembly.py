@@ -11,20 +11,19 @@ from typing import Any
 
 from drakit import quiet  # isort: skip - before anything that loads gRPC
 from clusters import descriptor as descriptors
-from clusters import device_classes, gates, log_files
-from clusters.client import ClientError
+from clusters import device_classes, log_files
+from clusters.client import Client, ClientError
 from clusters.descriptor import Descriptor
 from clusters.document import DocumentError
-from clusters.embedded.cluster import EmbeddedCluster, check_room
-from clusters.embedded.scheduler.config import load_config
 from clusters.interface import ClusterError, ClusterSpec, NodeSpec
 from clusters.process import StartError
 from conformance import catalogue
-from drakit import example
+from drakit import example, tiers
 from drakit.drivers import Drivers
 from drakit.output import counted
 from drakit.running import Running
 from drakit.state import Folder, Record, StateError
+from drakit.tiers import Tier
 
 Answer = Callable[[dict[str, Any]], None]
 
@@ -60,8 +59,10 @@ def _start(
     def note(text: str) -> None:
         answer({"note": f"{text} ({time.monotonic() - begin:.1f} s)"})
 
-    subject = _subject(order)
-    cluster = stack.enter_context(EmbeddedCluster(_spec(order), port=order["port"]))
+    tier = tiers.find(order["tier"], order["version"], Path(order["binaries"]) if order["binaries"] else None)
+    subject = _subject(order, tier)
+    tier.get_ready(note)
+    cluster = stack.enter_context(tier.start(_spec(order, tier), port=order["port"]))
     traces(cluster.owner, cluster.root)
     note(f"API server at {cluster.url}")
     # As kind does: files that are joined in KUBECONFIG keep their clusters apart.
@@ -77,7 +78,8 @@ def _start(
         note(f"{counted(drivers.wait_published(), 'device')} of {drivers.subject.name}")
     record = Record(
         name=folder.name,
-        version=cluster.spec.version,
+        version=_version(cluster.client()),
+        tier=tier.name,
         server=cluster.url,
         kubeconfig=str(folder.kubeconfig),
         example=str(folder.example) if drivers is not None else "",
@@ -92,26 +94,33 @@ def _start(
     return Running(folder, cluster, drivers)
 
 
-def _subject(order: dict[str, Any]) -> Descriptor | None:
+def _version(client: Client) -> str:
+    """The full version of the API server, such as 1.37.2."""
+    return str(client.request("GET", "/version")["gitVersion"]).removeprefix("v")
+
+
+def _subject(order: dict[str, Any], tier: Tier) -> Descriptor | None:
     if not order["driver"]:
         return None
     subject = descriptors.load(Path(order["driver"]), catalogue.capabilities())
-    check_room(subject.name)
+    tier.check_driver(subject.name)
     return subject
 
 
-def _spec(order: dict[str, Any]) -> ClusterSpec:
+def _spec(order: dict[str, Any], tier: Tier) -> ClusterSpec:
     """The cluster that is ordered. Raises ClusterError for a configuration that is wrong."""
-    try:
-        load_config(order["scheduler_config"], gates.effective(order["gates"]))
-    except ValueError as error:
-        raise ClusterError(f"--scheduler-config {order['scheduler_config_file']}: {error}") from None
-    return ClusterSpec(
+    spec = ClusterSpec(
+        version=tier.version,
         nodes=tuple(NodeSpec(machine=order["machine"]) for _ in range(order["nodes"])),
         gates=tuple(order["gates"].items()),
         runtime_config=tuple(order["runtime_config"].items()),
         scheduler_config=order["scheduler_config"],
     )
+    try:
+        tier.check(spec)
+    except ValueError as error:
+        raise ClusterError(f"--scheduler-config {order['scheduler_config_file']}: {error}") from None
+    return spec
 
 
 __all__ = ["quiet", "start"]

@@ -10,8 +10,8 @@ from typing import Final
 
 from clusters.client import Client
 from clusters.descriptor import Descriptor
-from clusters.embedded.cluster import EmbeddedCluster
 from clusters.process import DriverProcess, StartError, exit_text
+from drakit.tiers import RunningCluster
 
 _LOG: Final = logging.getLogger("drakit.drivers")
 _POLL: Final = 0.05
@@ -24,7 +24,7 @@ _THREADS: Final = 8
 class Drivers:
     """One process on each node."""
 
-    def __init__(self, cluster: EmbeddedCluster, subject: Descriptor) -> None:
+    def __init__(self, cluster: RunningCluster, subject: Descriptor) -> None:
         self.subject = subject
         self._cluster = cluster
         self._running: dict[str, DriverProcess] = {}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 
-from clusters.embedded.cluster import EmbeddedCluster
 from drakit.drivers import Drivers
 from drakit.state import Folder
+from drakit.tiers import RunningCluster
 
 
 class Running:
     """Starts drivers again, and writes down which components do not run."""
 
-    def __init__(self, folder: Folder, cluster: EmbeddedCluster, drivers: Drivers | None) -> None:
+    def __init__(self, folder: Folder, cluster: RunningCluster, drivers: Drivers | None) -> None:
         self._folder = folder
         self._cluster = cluster
         self._drivers = drivers

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from clusters import gates
-from clusters.interface import Cluster, ClusterError, ClusterSpec
+from clusters.interface import Cluster, ClusterError, ClusterSpec, Component
 
 if TYPE_CHECKING:
     from clusters.binaries import Binaries
@@ -36,6 +36,10 @@ class RunningCluster(Cluster, Protocol):
     @property
     def owner(self) -> str:
         """The mark in the environment of every process that it starts."""
+        ...
+
+    def components(self) -> Mapping[str, Component]:
+        """Every component by the name of its log; drivers are none."""
         ...
 
     def wait_ready(self, timeout: float = ...) -> None:
@@ -88,6 +92,10 @@ class Tier(ABC):
         """Raise ClusterError when a driver of this name cannot run on such a cluster here."""
 
     @abstractmethod
+    def check(self, spec: ClusterSpec) -> None:
+        """Raise ValueError for a scheduler configuration that is wrong, where that can be told before the start."""
+
+    @abstractmethod
     def get_ready(self, progress: Progress) -> None:
         """Fetch what has to be there before a cluster can start; this may take a while. Raises ClusterError."""
 
@@ -116,6 +124,11 @@ class _Embedded(Tier):
         from clusters.embedded.cluster import check_room
 
         check_room(driver)
+
+    def check(self, spec: ClusterSpec) -> None:
+        from clusters.embedded.scheduler.config import load_config
+
+        load_config(spec.scheduler_config, gates.effective(dict(spec.gates)))
 
     def get_ready(self, progress: Progress) -> None:
         pass
@@ -156,10 +169,12 @@ class _Local(Tier):
 
         check_room(driver)
 
-    def get_ready(self, progress: Progress) -> None:
-        from clusters.local.cluster import COMPONENTS
+    def check(self, spec: ClusterSpec) -> None:
+        """The scheduler itself says what is wrong."""
 
+    def get_ready(self, progress: Progress) -> None:
         from clusters import binaries
+        from clusters.local.cluster import COMPONENTS
 
         with self._lock:
             if self._binaries is None:

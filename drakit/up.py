@@ -18,6 +18,7 @@ import click
 from clusters import gates
 from clusters.gates import GateError
 from clusters.process import exit_text
+from drakit import tiers
 from drakit.interrupt import stoppable
 from drakit.output import UserError, counted, say, write_out
 from drakit.state import Folder, StateError
@@ -42,6 +43,26 @@ class _KitBrokeError(Exception):
 )
 @click.option("--gpus", type=click.IntRange(1, 240), help="Fake GPUs of each node.  [default: 4]")
 @click.option("--machine", metavar="NAME|FILE", help="The machine that each node is, instead of --gpus.")
+@click.option(
+    "--tier",
+    type=click.Choice(tiers.NAMES),
+    default=tiers.DEFAULT,
+    show_default=True,
+    help="embedded: drakit's own components; local: real Kubernetes and kubelets as processes, as root.",
+)
+@click.option(
+    "--kubernetes-version",
+    metavar="VERSION",
+    default=gates.LATEST,
+    show_default=True,
+    help=f"Kubernetes of a local cluster: {', '.join(gates.VERSIONS)}, or one of their patch releases.",
+)
+@click.option(
+    "--binaries",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Take the binaries of a local cluster from here.",
+)
 @click.option("--feature-gates", metavar="GATE=true,...", default="", help="Gates other than by default.")
 @click.option(
     "--runtime-config", metavar="API=true,...", default="", help="API versions other than by default."
@@ -68,6 +89,9 @@ def command(
     nodes: int,
     gpus: int | None,
     machine: str | None,
+    tier: str,
+    kubernetes_version: str,
+    binaries: Path | None,
     feature_gates: str,
     runtime_config: str,
     scheduler_config: Path | None,
@@ -78,8 +102,9 @@ def command(
 ) -> int:
     """Start a whole cluster on this machine: API server, scheduler, controllers, and nodes with fake GPUs.
 
-    It runs in the background until "drakit down". Every component is drakit's own and runs without Docker and
-    without root; Pods are simulated (docs/cluster.md says what their containers can do).
+    It runs in the background until "drakit down". Of the embedded tier every component is drakit's own and runs without
+    root; of the local tier all are Kubernetes' own, and need root. Neither needs Docker, and what runs in containers is
+    simulated (docs/cluster.md says what they can do).
     """
     if gpus is not None and machine is not None:
         raise UserError("--gpus and --machine exclude each other: a machine has its number of GPUs")
@@ -89,7 +114,10 @@ def command(
         "name": name,
         "nodes": nodes,
         "machine": _machine(gpus, machine),
-        "gates": _gates(feature_gates),
+        "tier": tier,
+        "version": kubernetes_version,
+        "binaries": str(binaries.resolve()) if binaries else "",
+        "gates": _gates(feature_gates, kubernetes_version),
         "runtime_config": _versions(runtime_config),
         "scheduler_config": _read(scheduler_config) if scheduler_config else "",
         "scheduler_config_file": str(scheduler_config or ""),
@@ -137,10 +165,15 @@ def _machine(gpus: int | None, machine: str | None) -> str:
     return str(Path(machine).resolve()) if is_file else machine
 
 
-def _gates(text: str) -> dict[str, bool]:
+def _gates(text: str, version: str) -> dict[str, bool]:
+    minor = tiers.minor(version)
+    if minor not in gates.VERSIONS:
+        raise UserError(
+            f"--kubernetes-version: {version} is not known; there are {', '.join(reversed(gates.VERSIONS))}"
+        )
     try:
         chosen = gates.parse(text)
-        gates.effective(chosen)
+        gates.effective(chosen, minor)
     except GateError as error:
         raise UserError(f"--feature-gates: {error}") from None
     return chosen
@@ -225,8 +258,9 @@ def _end(keeper: subprocess.Popen[bytes], folder: Folder) -> None:
 
 def _welcome(record: dict[str, Any]) -> str:
     name = "" if record["name"] == _DEFAULT_NAME else f" --name {record['name']}"
+    kind = f"Kubernetes {record['version']} ({record['tier']})"
     lines = [
-        f'cluster "{record["name"]}" is ready: Kubernetes {record["version"]}, {counted(len(record["nodes"]), "node")}'
+        f'cluster "{record["name"]}" is ready: {kind}, {counted(len(record["nodes"]), "node")}'
         + (f" with driver {record['driver']}" if record["driver"] else ""),
         "",
         f"  export KUBECONFIG={shlex.quote(record['kubeconfig'])}",

@@ -37,6 +37,7 @@ class LocalCluster(StartedCluster[LocalNode]):
     """A running local cluster."""
 
     CAPABILITIES = frozenset({"restart_kubelet", "restart_component", "process_drivers"})
+    READY_SECONDS = 120.0
 
     def __init__(self, spec: ClusterSpec, binaries: Programs, *, port: int = 0) -> None:
         """Start it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be.
@@ -196,6 +197,9 @@ class LocalCluster(StartedCluster[LocalNode]):
                 for node in self._whole
                 if node.name not in found or not node.complete(found[node.name])
             }
+        for name, process in self.components().items():
+            if not process.has_served and not process.serving():
+                missing.add(name)
         # Without it no Pod can be created.
         if self.spec.control_plane and client.find("v1", "serviceaccounts", "default", "default") is None:
             missing.add("service account default/default")

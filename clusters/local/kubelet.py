@@ -166,6 +166,9 @@ class KubeletFactory:
             # The only client certificate of this authority is that of the API server.
             "authorization": {"mode": "AlwaysAllow"},
             "readOnlyPort": 0,
+            # Nobody listens there; a kubelet without it complains in an event of every Pod.
+            "clusterDNS": ["10.96.0.10"],
+            "clusterDomain": "cluster.local",
             "healthzBindAddress": "127.0.0.1",
             "podLogsDir": str(root / "log"),
             "volumePluginDir": str(root / FOLDER / "volume-plugins"),

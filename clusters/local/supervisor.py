@@ -18,8 +18,8 @@ from clusters.interface import ClusterError
 from clusters.log_files import SUFFIX
 from clusters.process import child_environment, exit_text
 
-SERVING_SECONDS: Final = 60.0
-"""How long a component may take until it serves."""
+SERVING_SECONDS: Final = 120.0
+"""How long a component may take until it serves, on a machine that is busy with much else."""
 
 _POLL: Final = 0.02
 _KILL_SECONDS: Final = 10.0

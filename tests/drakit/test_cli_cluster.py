@@ -28,7 +28,7 @@ def test_up_status_and_down_of_a_cluster_with_drivers(up: Up, tmp_path: Path) ->
     assert notes[1:] == ["drakit: 1 node Ready", "drakit: 2 devices of gpu.drakit.dev"]
     folder = up.folders / "lab"
     assert done.out.splitlines() == [
-        'cluster "lab" is ready: Kubernetes 1.37, 1 node with driver gpu.drakit.dev',
+        'cluster "lab" is ready: Kubernetes 1.37.2 (embedded), 1 node with driver gpu.drakit.dev',
         "",
         f"  export KUBECONFIG={folder}/kubeconfig",
         "  kubectl get nodes,resourceslices",
@@ -74,7 +74,7 @@ def test_up_status_and_down_of_a_cluster_with_drivers(up: Up, tmp_path: Path) ->
         "DEVICES",
         "KUBECONFIG",
     ]
-    assert table[1].split()[:5] == ["lab", "running", "embedded", "1.37", "1/1"]
+    assert table[1].split()[:5] == ["lab", "running", "embedded", "1.37.2", "1/1"]
 
     down = up("down", "--name", "lab")
     assert (down.code, down.out, down.err) == (0, 'cluster "lab" is gone\n', "")
