@@ -488,22 +488,35 @@ def test_template_claim_of_a_pod_with_a_node_is_made_and_waits(cluster: Plane) -
     assert not claim(cluster, name).get("status")
 
 
-def test_finished_pod_is_not_reserved_again(cluster: Plane) -> None:
-    """Field fault 36."""
+def test_finished_pod_is_reserved_and_released_for_ever_while_another_runs(cluster: Plane) -> None:
+    """Field fault 36: a fault of Kubernetes 1.37, kubernetes/kubernetes#141274."""
     static_claim(cluster)
     running = pod(cluster, "running", named("shared"), nodeName="n1")
     done = pod(cluster, "done", named("shared"), nodeName="n1")
     end(cluster, "done")
     allocate(cluster, "shared", reservation(running), reservation(done))
-    cluster.until(
-        lambda: claim(cluster, "shared")["status"]["reservedFor"] == [reservation(running)], "one consumer"
-    )
-    version = claim(cluster, "shared")["metadata"]["resourceVersion"]
-    for number in range(20):
-        labels = {"metadata": {"labels": {"touched": str(number)}}}
-        cluster.client.patch("v1", "pods", "done", labels, "default")
+    both = [reservation(running), reservation(done)]
+    for round_ in range(3):
+        for consumers in ([reservation(running)], both):
+            cluster.until(
+                lambda wanted=consumers: claim(cluster, "shared")["status"]["reservedFor"] == wanted,
+                f"{len(consumers)} consumers in round {round_}",
+            )
+    cluster.client.delete("v1", "pods", "done", "default")
     quiet(cluster)
-    assert claim(cluster, "shared")["metadata"]["resourceVersion"] == version
+    assert claim(cluster, "shared")["status"]["reservedFor"] == [reservation(running)]
+
+
+def test_change_of_a_finished_pod_makes_a_template_claim_that_goes_at_once(cluster: Plane) -> None:
+    template(cluster)
+    pod(cluster, "train", nodeName="n1")
+    (first,) = generated(cluster, "train")
+    end(cluster, "train")
+    cluster.gone(DRA, "resourceclaims", first, "default")
+    cluster.client.patch("v1", "pods", "train", {"metadata": {"labels": {"touched": "yes"}}}, "default")
+    cluster.until(lambda: generated(cluster, "train") not in ([], [first]), "another claim in the status")
+    (second,) = generated(cluster, "train")
+    cluster.gone(DRA, "resourceclaims", second, "default")
 
 
 def test_unscheduled_deleted_pod_has_no_claim_left_behind(cluster: Plane) -> None:

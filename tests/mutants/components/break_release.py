@@ -59,27 +59,6 @@ def frees_with_the_first() -> None:
     ClaimSync._write_status = write  # type: ignore[method-assign]
 
 
-@component_mutant("reserves-for-done-pods")
-def reserves_for_done_pods() -> None:
-    """A Pod that has completed, and has a node, is made a consumer of its claim."""
-    needs, sync = controller._Life._needs_work, PodSync.sync
-
-    def needs_work(self: Any, pod: Any) -> bool:
-        if references.is_terminal(pod):
-            return any(self._claim_needs_work(pod, entry) for entry in references.pod_claims(pod))
-        return needs(self, pod)
-
-    async def sync_pod(self: PodSync, namespace: str, name: str) -> None:
-        pod = self._pods.get(namespace, name)
-        if pod is not None and references.is_terminal(pod) and pod["spec"].get("nodeName"):
-            await self._reserve_all(pod)
-        else:
-            await sync(self, namespace, name)
-
-    controller._Life._needs_work = needs_work  # type: ignore[method-assign]
-    PodSync.sync = sync_pod  # type: ignore[method-assign]
-
-
 @component_mutant("reserves-for-nobody")
 def reserves_for_nobody() -> None:
     """Pods that have their node from others are not made consumers of their claims."""

@@ -92,8 +92,12 @@ class _Life:
             self._queue.add((_POD, namespace, name))
 
     def _needs_work(self, pod: Object) -> bool:
-        """Whether the sync of a pod would have something to do."""
-        if "deletionTimestamp" in pod["metadata"] or references.is_done(pod):
+        """Whether the sync of a pod would have something to do.
+
+        A pod that has completed is looked at as well (kubernetes/kubernetes#141274): it is made a consumer of its claim
+        again and again, and at each of its changes a claim from its template is made, and removed.
+        """
+        if "deletionTimestamp" in pod["metadata"]:
             return False
         return any(self._claim_needs_work(pod, pod_claim) for pod_claim in references.pod_claims(pod))
 

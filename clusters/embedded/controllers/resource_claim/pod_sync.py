@@ -38,7 +38,7 @@ class PodSync:
     async def sync(self, namespace: str, name: str) -> None:
         """Handle a pod. Raises SyncError or ClientError when it has to be tried again."""
         pod = self._pods.get(namespace, name)
-        if pod is None or "deletionTimestamp" in pod["metadata"] or references.is_done(pod):
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
         new: dict[str, str] = {}
         for pod_claim in references.pod_claims(pod):
