@@ -114,6 +114,9 @@ def _follow(path: Path, file: IO[bytes], running: Callable[[], bool]) -> None:
                 anew = not os.path.samestat(os.fstat(file.fileno()), path.stat())
             except FileNotFoundError:
                 alive = anew = False
+            if os.fstat(file.fileno()).st_size < file.tell():
+                # A process that holds its log open goes on at the beginning.
+                file.seek(0)
             _print(file)
             if anew:
                 file = stack.enter_context(path.open("rb"))

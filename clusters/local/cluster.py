@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ COMPONENTS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-
 _RUNTIME: Final = "runtime"
 _RUNTIME_SOCKET: Final = "cri.sock"
 _STOP_SECONDS: Final = 3.0
+_LOG_SECONDS: Final = 10.0
 
 
 class LocalCluster(StartedCluster[LocalNode]):
@@ -52,6 +54,7 @@ class LocalCluster(StartedCluster[LocalNode]):
         self._namespace: MountNamespace | None = None
         self._control: ControlPlane | None = None
         self._keys: Credentials | None = None
+        self._ending = threading.Event()
         if spec.control_plane and spec.nodes:
             if os.geteuid() != 0:
                 raise ClusterError(
@@ -68,6 +71,7 @@ class LocalCluster(StartedCluster[LocalNode]):
         names = [node_name(node, number) for number, node in enumerate(nodes, 1)]
         address = probes.host_address()
         self._logs = logs
+        threading.Thread(target=self._keep_logs_short, name="logs", daemon=True).start()
         self._keys = Credentials(self.root / "pki", names)
         self._control = control = ControlPlane(
             self.spec,
@@ -108,6 +112,11 @@ class LocalCluster(StartedCluster[LocalNode]):
                     address=address,
                 )
             )
+
+    def _keep_logs_short(self) -> None:
+        while not self._ending.wait(_LOG_SECONDS):
+            for process in list(self._processes.values()):
+                process.trim()
 
     def _process(self, name: str, launch: Callable[[], Launch], *, stop_seconds: float) -> Process:
         process = Process(name, launch, guardian=self._guardian, logs=self._logs, stop_seconds=stop_seconds)
@@ -209,6 +218,7 @@ class LocalCluster(StartedCluster[LocalNode]):
         return self._keys.all_tokens() if self._keys is not None else ()
 
     def _end(self, stack: contextlib.ExitStack) -> None:
+        self._ending.set()
         if self._namespace is not None:
             stack.callback(self._namespace.close)
         if self._control is not None:

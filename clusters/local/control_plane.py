@@ -119,6 +119,7 @@ class ControlPlane:
         port = self._wanted_port or self._port(self.apiserver)
         certificate, key = keys.apiserver
         client_certificate, client_key = keys.kubelet_client
+        proxy_certificate, proxy_key = keys.front_proxy
         command = [
             str(self._programs.path("kube-apiserver")),
             f"--etcd-servers=unix://{self._root / 'etcd.sock'}",
@@ -138,6 +139,13 @@ class ControlPlane:
             f"--kubelet-client-certificate={client_certificate}",
             f"--kubelet-client-key={client_key}",
             "--kubelet-preferred-address-types=InternalIP",
+            f"--requestheader-client-ca-file={keys.front_proxy_ca}",
+            f"--requestheader-allowed-names={credentials.FRONT_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={proxy_certificate}",
+            f"--proxy-client-key-file={proxy_key}",
             "--allow-privileged=true",
             "--profiling=false",
             *self._gates,

@@ -17,6 +17,7 @@ _NODES: Final = "system:nodes"
 ADMIN: Final = "drakit:admin"
 SCHEDULER: Final = "system:kube-scheduler"
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
+FRONT_PROXY: Final = "front-proxy-client"
 
 
 def node_user(name: str) -> str:
@@ -44,6 +45,9 @@ class Credentials:
         self.kubelet_client = self.pair(
             "kubelet-client", self.authority.client("kube-apiserver-kubelet-client")
         )
+        front_proxy = tls.Authority("drakit-front-proxy-ca")
+        self.front_proxy_ca = write(folder / "front-proxy-ca.pem", front_proxy.pem)
+        self.front_proxy = self.pair("front-proxy-client", front_proxy.client(FRONT_PROXY))
         private, public = tls.key_pair()
         self.service_account_key = write(folder / "service-account.key", private)
         self.service_account_public_key = write(folder / "service-account.pub", public)

@@ -179,7 +179,6 @@ class KubeletFactory:
             "failCgroupV1": False,
             "failSwapOn": False,
             "makeIPTablesUtilChains": False,
-            "localStorageCapacityIsolation": False,
             "oomScoreAdj": 0,
             # A full disk of the user's must not evict Pods that use none of it.
             "evictionHard": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -15,7 +16,7 @@ from typing import Final
 
 from clusters.guardian import Guardian, kill_owned
 from clusters.interface import ClusterError
-from clusters.log_files import SUFFIX
+from clusters.log_files import EARLIER, SUFFIX
 from clusters.process import child_environment, exit_text
 
 SERVING_SECONDS: Final = 120.0
@@ -27,6 +28,7 @@ _LAST_LINES: Final = 200
 _ERROR_LINES: Final = 5
 _TAIL_BYTES: Final = 64 * 1024
 _LINE: Final = 400
+_LIMIT_BYTES: Final = 16 * 1024 * 1024
 # What Go says when another process was faster.
 _TAKEN: Final = "address already in use"
 _TRIES: Final = 5
@@ -184,6 +186,15 @@ class Process:
         self.has_served |= served
         return served
 
+    def trim(self) -> None:
+        """Let a log that got long begin anew; its earlier part stays beside it, once."""
+        with contextlib.suppress(OSError):
+            if self.log.stat().st_size > _LIMIT_BYTES:
+                earlier = self.log.with_name(self.log.name + EARLIER)
+                shutil.copy(self.log, earlier)
+                # The process appends, and goes on at the new end.
+                os.truncate(self.log, 0)
+
     def last_words(self) -> str:
         """How it ended, and the last lines of its log."""
         code = self._process.poll() if self._process is not None else None
@@ -202,7 +213,9 @@ class Process:
         try:
             with self.log.open("rb") as file:
                 end = file.seek(0, os.SEEK_END)
-                start = max(min(begin, end), end - _TAIL_BYTES)
+                # It began anew when it got long.
+                begin = begin if begin <= end else 0
+                start = max(begin, end - _TAIL_BYTES)
                 file.seek(start)
                 lines = file.read().decode(errors="replace").splitlines()
         except OSError:
