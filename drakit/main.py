@@ -51,6 +51,7 @@ def cli() -> None:
     drakit up                         a whole cluster with fake GPUs, for kubectl
     drakit status, drakit down        show it, end it
     drakit logs COMPONENT             what a component of it has printed
+    drakit binaries list              the binaries of real clusters, where they come from
     drakit hw create DIR              fake GPU hardware as a directory tree
     drakit driver run --profile gpu   the reference driver on such a tree
 

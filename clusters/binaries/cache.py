@@ -93,7 +93,9 @@ class Shelf:
         except BinariesError:
             # A cache that this user may only read is not pruned by this user either.
             return []
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        with contextlib.suppress(OSError):
+            # Where a file system has no locks, nothing can be pruned.
+            fcntl.flock(handle, fcntl.LOCK_SH)
         return [handle]
 
     def in_use(self) -> bool:
@@ -192,6 +194,8 @@ def _try_lock(handle: int) -> bool:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise _unusable(root() / _LOCKS, error) from None
     return True
 
 

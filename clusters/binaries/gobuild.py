@@ -160,10 +160,11 @@ def _failure(what: str, code: int, log: Path) -> str:
     text = "\n".join(lines)
     if "no space left on device" in text:
         hint = 'free some space, also in the place that "go env GOCACHE" tells, or set GOCACHE'
-    elif re.search(r"dial tcp|i/o timeout|no such host|proxyconnect|connection refused|TLS handshake", text):
+    elif re.search(r"dial tcp|i/o timeout|no such host|proxyconnect|TLS handshake|GOPROXY|x509:", text):
         hint = "Go's modules could not be downloaded: GOPROXY names a mirror, HTTPS_PROXY a way out"
-    elif code < 0:
+    elif code < 0 or "signal: killed" in text:
         hint = "it was killed; a build of Kubernetes needs about 3 GB of memory"
     else:
         hint = "run it again, or name a folder with the binaries (DRAKIT_BINARIES)"
-    return f"go build of {what} failed (exit code {code}); {hint}\n" + text
+    end = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+    return f"go build of {what} failed ({end}); {hint}\n" + text
