@@ -60,11 +60,9 @@ class Subject:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the request; the requests on a namespace, but for its creation, are within itself."""
+        """The namespace of the request; the requests about a namespace are within itself."""
         request = self.request
-        if (request.group, request.resource) == NAMESPACES and request.operation != "CREATE":
-            return request.name
-        return request.namespace
+        return request.name if (request.group, request.resource) == NAMESPACES else request.namespace
 
     @property
     def match(self) -> Match:

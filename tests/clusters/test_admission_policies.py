@@ -1,0 +1,99 @@
+"""ValidatingAdmissionPolicies: the answers of a real server of Kubernetes 1.37.2, recorded in data/."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apiserver_harness import ADMIN, BOB, JSON, Answer, Http
+
+from clusters.embedded.apiserver.auth.tokens import StaticTokens
+from clusters.embedded.apiserver.auth.users import MASTERS, User
+from clusters.embedded.apiserver.config import ServerConfig
+from clusters.embedded.apiserver.thread import ServerThread
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+DATA = Path(__file__).parent / "data" / "admission_policies.json.gz"
+RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerThread]:
+    users = {ADMIN: User("admin", "admin", (MASTERS,)), BOB: User("bob", "bob-uid", ("devs",))}
+    versions = {f"resource.k8s.io/{version}": True for version in ("v1beta1", "v1beta2")}
+    thread = ServerThread(ServerConfig(tokens=StaticTokens(users), runtime_config=versions)).start()
+    yield thread
+    thread.stop()
+
+
+@pytest.fixture(scope="module")
+def clients(server: ServerThread) -> Iterator[dict[str, Http]]:
+    found = {"admin": Http(server, ADMIN), "bob": Http(server, BOB)}
+    yield found
+    for client in found.values():
+        client.close()
+
+
+def path_of(obj: dict[str, Any]) -> str:
+    plural = "policies" if obj["kind"].endswith("Policy") else "policybindings"
+    return f"{GROUP}/validatingadmission{plural}"
+
+
+def shown(answer: Answer) -> dict[str, Any]:
+    """An answer as it is recorded: code, warnings, and of a failure what it says."""
+    found: dict[str, Any] = {"code": answer.code}
+    if answer.code >= 400:
+        body = json.loads(re.sub("gen-[a-z0-9]{5}", "gen-XXXXX", answer.body.decode()))
+        found["status"] = {name: body.get(name) for name in ("message", "reason", "details")}
+    lines = answer.headers.getlist("Warning")
+    warnings = [text for line in lines for text in re.findall(r'299 - "((?:[^"\\]|\\.)*)"', line)]
+    return found | ({"warnings": warnings} if warnings else {})
+
+
+@pytest.mark.parametrize("case", RECORDED["refused"], ids=lambda case: case["name"])
+def test_a_policy_or_binding_that_is_wrong_is_refused_in_the_words_of_a_real_server(
+    case: dict[str, Any], clients: dict[str, Http]
+) -> None:
+    answer = clients["admin"].post(path_of(case["object"]), case["object"])
+    assert shown(answer) == case["answer"]
+
+
+@pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda case: case["name"])
+def test_policies_decide_about_requests_as_in_a_real_server(
+    case: dict[str, Any], clients: dict[str, Http]
+) -> None:
+    admin, namespace = clients["admin"], f"ns-{case['name']}"
+    admin.created(
+        "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    )
+    admin.created(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    let_bob_create(admin, namespace)
+    for obj in case["objects"]:
+        admin.created(f"/api/v1/namespaces/{namespace}/configmaps", obj)
+    for policy in case["policies"]:
+        stored = admin.created(path_of(policy["object"]), policy["object"])
+        assert stored["spec"] == policy["stored"]
+        assert stored["metadata"]["generation"] == 1
+    for sent in case["requests"]:
+        query = "&".join(f"{key}={value}" for key, value in sent.get("query", {}).items())
+        path = f"{sent['path']}?{query}" if query else sent["path"]
+        client = clients[sent.get("user", "admin")]
+        answer = client.request(sent["method"], path, sent.get("body"), sent.get("type", JSON))
+        assert shown(answer) == sent["answer"]
+
+
+def let_bob_create(admin: Http, namespace: str) -> None:
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "maker"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}]
+    where = f"{RBAC}/namespaces/{namespace}"
+    admin.created(f"{where}/roles", {"metadata": {"name": "maker"}, "rules": rules})
+    admin.created(
+        f"{where}/rolebindings", {"metadata": {"name": "bob"}, "roleRef": role, "subjects": subjects}
+    )
