@@ -89,7 +89,7 @@ class Client:
     ) -> urllib3.BaseHTTPResponse:
         url = self._url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
         headers = {**self._headers, "Content-Type": content_type}
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         try:
             response = self._pool.request(
                 method, url, body=data, headers=headers, timeout=timeout, preload_content=not stream

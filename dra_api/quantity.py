@@ -75,6 +75,10 @@ class Quantity:
             raise QuantityError(WRONG_NUMBER)
         return _parse_wide(negative, whole, fraction, notation, exponent)
 
+    def same_spelling(self, other: Quantity) -> bool:
+        """Whether upstream holds both in the same form, so that a comparison field by field finds them equal."""
+        return all(getattr(self, name) == getattr(other, name) for name in Quantity.__slots__)
+
     @property
     def sign(self) -> int:
         """-1, 0 or 1."""

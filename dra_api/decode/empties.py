@@ -10,6 +10,20 @@ from typing import Any
 
 from ..schema import GVK, Message, load
 from .plans import JSONObject, plan_of
+from .values import Respelled
+
+
+class Thinned(list[Any]):
+    """A list out of whose items empty lists or maps were left out: in Go's memory it differs from the stored one."""
+
+
+def is_respelled(value: Any) -> bool:
+    """Whether something in a decoded value shows the same as the stored one and yet was sent in another form."""
+    if isinstance(value, dict):
+        return any(map(is_respelled, value.values()))
+    if isinstance(value, list):
+        return isinstance(value, Thinned) or any(map(is_respelled, value))
+    return isinstance(value, Respelled)
 
 
 def as_json(obj: JSONObject) -> JSONObject:
@@ -38,6 +52,9 @@ def _struct(value: JSONObject, message: Message, stored: bool) -> JSONObject:
     result = value
     for name, item in value.items():
         if not isinstance(item, dict | list):
+            if stored and isinstance(item, Respelled):
+                result = dict(value) if result is value else result
+                result[name] = str(item)
             continue
         rule = rules.get(name)
         if rule is None:
@@ -55,6 +72,9 @@ def _struct(value: JSONObject, message: Message, stored: bool) -> JSONObject:
             if changed is not item:
                 result = dict(value) if result is value else result
                 result[name] = changed
+        elif stored and field.type == "quantity" and is_respelled(item):
+            result = dict(value) if result is value else result
+            result[name] = {key: str(text) for key, text in item.items()}
     return result
 
 
@@ -64,7 +84,9 @@ def _member(value: Any, shape: str, message: Message, stored: bool) -> Any:
         return _struct(value, message, stored)
     if shape == "list":
         items = [_struct(item, message, stored) for item in value]
-        return items if any(map(_differ, items, value)) else value
+        if not any(map(_differ, items, value)):
+            return value
+        return items if stored else Thinned(items)
     entries = {key: _struct(item, message, stored) for key, item in value.items()}
     return entries if any(map(_differ, entries.values(), value.values())) else value
 

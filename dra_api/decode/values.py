@@ -50,10 +50,21 @@ def quantity(value: Any) -> str:
     return _canonical_quantity(text)
 
 
+class Respelled(str):
+    """A quantity as a server prints it that was sent in another spelling, such as 1Gi for 1024Mi.
+
+    Lists that have one owner are compared with the stored ones by their spelling.
+    """
+
+    __slots__ = ()
+
+
 @lru_cache(maxsize=4096)
 def _canonical_quantity(text: str) -> str:
     try:
-        return str(Quantity.parse(text))
+        sent = Quantity.parse(text)
+        canonical = str(sent)
+        return canonical if sent.same_spelling(Quantity.parse(canonical)) else Respelled(canonical)
     except QuantityError as error:
         raise DecodeError(str(error)) from None
 

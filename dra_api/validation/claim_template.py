@@ -9,6 +9,7 @@ from ..equality import semantic_equal
 from ..schema import load
 from .claim_spec import check_claim_spec
 from .findings import Findings
+from .internal_form import template_spec
 from .metadata import IMMUTABLE, validate_object_meta, validate_object_meta_update, validate_template_meta
 
 Object = Mapping[str, Any]
@@ -23,8 +24,8 @@ def create(found: Findings, obj: Object, gates: Collection[str]) -> None:
 
 
 def update(found: Findings, new: Object, old: Object, gates: Collection[str]) -> None:
-    """Rules for a changed template: the spec is immutable. (A server prints it with the names of its Go fields.)"""
+    """Rules for a changed template: the spec is immutable. It is printed with the names of Go fields."""
     found.extend(validate_object_meta_update(new, old))
     message = load().message("resource/v1.ResourceClaimTemplateSpec")
     if not semantic_equal(new.get("spec") or {}, old.get("spec") or {}, message):
-        found.invalid("spec", new.get("spec") or {}, IMMUTABLE)
+        found.invalid("spec", template_spec(new.get("spec") or {}), IMMUTABLE)

@@ -130,6 +130,8 @@ def test_watch_without_initial_events_starts_now(http: Http, maps: str) -> None:
 
 def test_bookmarks_follow_the_writes_of_other_kinds(http: Http, maps: str) -> None:
     with http.stream(f"{maps}?watch=1&allowWatchBookmarks=true") as stream:
+        end = stream.next()
+        assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
         http.created("/api/v1/nodes", {"metadata": {"name": "moves-the-revision"}})
         mark = stream.next()
         assert mark["type"] == "BOOKMARK"

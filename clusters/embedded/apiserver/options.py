@@ -231,10 +231,10 @@ def list_options(query: Mapping[str, str], *, watch: bool) -> ListOptions:
         bookmarks=truth(query.get("allowWatchBookmarks", "")),
         send_initial_events=None if initial is None else truth(initial),
     )
-    if watch and options.send_initial_events is None and not options.match:
-        # Watches from anywhere are taken for the form of today, end of the initial events included.
-        if options.resource_version in ("", "0"):
-            options = replace(options, send_initial_events=True, match="NotOlderThan")
+    unstated = options.send_initial_events is None and not options.match
+    if watch and unstated and options.resource_version in ("", "0"):
+        # Old forms of the same request mean the new one, a mark after the initial events included.
+        options = replace(options, send_initial_events=True, match="NotOlderThan")
     errors = _list_errors(options, watch=watch)
     if errors:
         raise invalid("ListOptions", _GROUP, "", errors)

@@ -146,7 +146,7 @@ def _slice(obj: Object, now: float) -> list[Any]:
 
 def _taint_rule(obj: Object, now: float) -> list[Any]:
     taint = (obj.get("spec") or {}).get("taint") or {}
-    added = since(taint.get("timeAdded"), now)
+    added = since(taint["timeAdded"], now) if taint.get("timeAdded") else ""
     return [
         _name(obj),
         taint.get("key", ""),

@@ -10,6 +10,8 @@ from multidict import MutableMultiMapping
 # All texts together, and each of them when they are too long together, in characters.
 _MAX_TOTAL: Final = 4096
 _MAX_TRUNCATED: Final = 256
+# Python's own HTTP client reads at most 100 headers; the rest of the warnings share one, which means the same.
+_MAX_HEADERS: Final = 50
 
 
 def add_warnings(headers: MutableMultiMapping[str], texts: Iterable[str]) -> None:
@@ -17,8 +19,11 @@ def add_warnings(headers: MutableMultiMapping[str], texts: Iterable[str]) -> Non
     kept = list(dict.fromkeys(texts))
     if sum(map(len, kept)) > _MAX_TOTAL:
         kept = _truncated(kept)
-    for text in kept:
-        headers.add("Warning", f'299 - "{_escaped(text)}"')
+    values = [f'299 - "{_escaped(text)}"' for text in kept]
+    for value in values[:_MAX_HEADERS]:
+        headers.add("Warning", value)
+    if len(values) > _MAX_HEADERS:
+        headers.add("Warning", ", ".join(values[_MAX_HEADERS:]))
 
 
 def _truncated(texts: list[str]) -> list[str]:

@@ -76,7 +76,9 @@ class Comparison:
             one = theirs.of(operation, real[number]) if number in real else None
             other = ours.of(operation, embedded[number]) if number in embedded else None
             found = [
-                Difference(operation, path, json.dumps(mine, ensure_ascii=False), json.dumps(its, ensure_ascii=False))
+                Difference(
+                    operation, path, json.dumps(mine, ensure_ascii=False), json.dumps(its, ensure_ascii=False)
+                )
                 for path, mine, its in places(one, other)
             ]
             left = [difference for difference in found if not self._excused(difference)]

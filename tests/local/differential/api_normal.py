@@ -41,7 +41,9 @@ class Normalizer:
         body = answer.body
         if "watch" in operation and isinstance(body, list):
             seen: Any = [self._event(event) for event in body if _counts(event)]
-        elif isinstance(body, dict) and ("items" in body or "rows" in body) and "columnDefinitions" not in body:
+        elif (
+            isinstance(body, dict) and ("items" in body or "rows" in body) and "columnDefinitions" not in body
+        ):
             seen = self._list(operation, body)
         elif isinstance(body, dict) and "columnDefinitions" in body:
             seen = self._list(operation, body) if operation.get("many") else self._value(body, "")

@@ -10,8 +10,8 @@ An operation is a plain dict, so that a failing sequence can be printed, stored 
 * `fresh`: the answer may come from a cache, so a consistent read of this path goes first.
 
 Texts may hold references to earlier answers of the same server: `${rv:ID}`, `${uid:ID}`, `${name:ID}`,
-`${continue:ID}`, `${listrv:ID}`. Where an answer has no such value, something stands in that fits nothing; without a page to continue from,
-a list begins anew.
+`${continue:ID}`, `${listrv:ID}`. Where an answer has no such value, something stands in
+that fits nothing; without a page to continue from, a list begins anew.
 """
 
 from __future__ import annotations
@@ -125,7 +125,11 @@ class Connection:
 
 
 def _put(
-    connection: http.client.HTTPSConnection, method: str, path: str, headers: dict[str, str], body: bytes | None
+    connection: http.client.HTTPSConnection,
+    method: str,
+    path: str,
+    headers: dict[str, str],
+    body: bytes | None,
 ) -> None:
     connection.putrequest(method, path, skip_accept_encoding=True)
     for name, value in headers.items():
@@ -148,14 +152,24 @@ def merged(base: Any, change: Any) -> Any:
     return result
 
 
+def _object_of(path: str) -> str:
+    """The path of the whole object."""
+    return path.removesuffix("/status")
+
+
 def _text(body: Any, form: str, duplicates: list[str]) -> bytes:
     if form == "protobuf":
         return wire.encode_object(body)
     if form == "yaml":
         return yaml.safe_dump(body, sort_keys=False, allow_unicode=True).encode()
-    text = json.dumps(body, ensure_ascii=False)
-    twice = "".join(f"{json.dumps(name)}: {json.dumps(body[name])}, " for name in duplicates if name in body)
+    # Without spaces, as Go clients send it: a real server stores the text of opaque parameters as it came.
+    text = _compact(body)
+    twice = "".join(f"{_compact(name)}:{_compact(body[name])}," for name in duplicates if name in body)
     return ("{" + twice + text[1:] if twice else text).encode()
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def decoded(data: bytes, content_type: str) -> Any:
@@ -187,6 +201,7 @@ class Player:
         self._connection = Connection(endpoint)
         self._memory: dict[str, dict[int, str]] = {}
         self._bodies: dict[int, Any] = {}
+        self._latest: dict[str, Any] = {}
         self._streams: list[tuple[Operation, http.client.HTTPResponse]] = []
 
     def close(self) -> None:
@@ -196,7 +211,7 @@ class Player:
     def play(self, operations: list[Operation]) -> dict[int, Answer]:
         """The answers by operation id. Watches are read to their end last."""
         self._memory = {name: {} for name in _STAND_INS}
-        self._bodies, self._streams = {}, []
+        self._bodies, self._latest, self._streams = {}, {}, []
         answers: dict[int, Answer] = {}
         try:
             for operation in operations:
@@ -218,7 +233,7 @@ class Player:
         return response.status, decoded(got, response.headers.get("Content-Type", ""))
 
     def _one(self, operation: Operation) -> Answer | None:
-        if operation.get("fresh"):
+        if operation.get("fresh") or self._undated(operation):
             self._connection.send("GET", operation["path"].partition("?")[0], {}, None)
         path, headers, body = self._rendered(operation)
         if "watch" in operation:
@@ -232,6 +247,12 @@ class Player:
         if operation.get("both_forms") and response.status == 200:
             answer.note = self._form_note(path, headers, answer)
         return answer
+
+    def _undated(self, operation: Operation) -> bool:
+        """Whether a read names the revision of an answer that had none."""
+        text = operation.get("query", {}).get("resourceVersion", "")
+        match = _REFERENCE.fullmatch(text)
+        return match is not None and int(match[2]) not in self._memory[match[1]]
 
     def _form_note(self, path: str, headers: dict[str, str], answer: Answer) -> str:
         """Whether the same read in JSON says the same as the one in protobuf."""
@@ -247,6 +268,8 @@ class Player:
         query = {key: self._resolved(value) for key, value in operation.get("query", {}).items()}
         if not query.get("continue", "x"):
             del query["continue"]
+        if self._undated(operation):
+            del query["resourceVersion"]
         if query:
             path += "?" + urllib.parse.urlencode(query)
         headers = {key: self._resolved(value) for key, value in operation.get("headers", {}).items()}
@@ -264,7 +287,7 @@ class Player:
         value = operation.get("body")
         base = operation.get("base")
         if base is not None:
-            found = self._bodies.get(base)
+            found = self._bodies.get(base) or self._latest.get(_object_of(operation["path"]))
             if found is None:
                 return {"metadata": {"name": "nothing-to-change"}}
             value = merged(copy.deepcopy(found), value or {})
@@ -286,7 +309,7 @@ class Player:
         except ValueError as error:
             body = f"undecodable {content_type}: {error}: {data[:200]!r}"
         if isinstance(body, dict):
-            self._remember(operation["id"], body, response.status)
+            self._remember(operation, body, response.status)
         return Answer(
             response.status,
             content_type,
@@ -295,13 +318,15 @@ class Player:
             response.headers.get("Retry-After"),
         )
 
-    def _remember(self, number: int, body: dict[str, Any], code: int) -> None:
-        metadata = body.get("metadata")
+    def _remember(self, operation: Operation, body: dict[str, Any], code: int) -> None:
+        metadata, number = body.get("metadata"), operation["id"]
         if code >= 400 or not isinstance(metadata, dict):
             return
         is_list = "items" in body or "rows" in body
         if not is_list and "uid" in metadata:
             self._bodies[number] = body
+            if not str(body.get("kind")).startswith("Partial"):
+                self._latest[_object_of(operation["path"])] = body
         names = (
             ("listrv" if is_list else "rv", "resourceVersion"), ("uid", "uid"), ("name", "name"),
             ("continue", "continue"),
@@ -329,7 +354,7 @@ class Player:
         code, _ = self.request("PATCH", f"{path}/{name}", {"metadata": mark}, "application/merge-patch+json")
         if code == 404:
             body = merged(watch["body"], {"metadata": mark})
-            code, answer = self.request("POST", path, body)
+            code, _ = self.request("POST", path, body)
         if code >= 300:
             raise ValueError(f"the last change was refused with {code}")
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,7 +111,7 @@ def _clean(player: Player, plurals: set[str]) -> None:
                     player.request("PATCH", target, bare, "application/merge-patch+json")
                 player.request("DELETE", target, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
         else:
-            raise RuntimeError(f"{path} cannot be emptied")
+            raise RuntimeError(f"{path} cannot be emptied of {json.dumps(found['items'])}")
 
 
 @contextmanager
@@ -218,21 +218,28 @@ def binaries_folder() -> Path | None:
     """Where kube-apiserver and etcd are: DRAKIT_BINARIES."""
     found = os.environ.get("DRAKIT_BINARIES")
     folder = Path(found) if found else None
-    return folder if folder and all((folder / name).is_file() for name in ("kube-apiserver", "etcd")) else None
+    return (
+        folder if folder and all((folder / name).is_file() for name in ("kube-apiserver", "etcd")) else None
+    )
 
 
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description="Compare the embedded API server with kube-apiserver.")
-    parser.add_argument("--binaries", type=Path, default=binaries_folder(), help="folder of kube-apiserver and etcd")
+    parser.add_argument(
+        "--binaries", type=Path, default=binaries_folder(), help="folder of kube-apiserver and etcd"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--operations", type=int, default=20_000)
     parser.add_argument("--alpha", action="store_true", help="all alpha gates of DRA on")
     parser.add_argument("--failures", type=int, default=5, help="stop after so many differing sequences")
     parser.add_argument("--no-shrink", action="store_true")
-    parser.add_argument("--brief", action="store_true", help="do not print the operations of differing sequences")
+    parser.add_argument(
+        "--brief", action="store_true", help="do not print the operations of differing sequences"
+    )
     parser.add_argument("--only", default="", help="plural of the one kind of interest")
     parser.add_argument("--replay", type=Path, help="a file with the operations of one sequence")
+    parser.add_argument("--show", action="store_true", help="print all answers of a replayed sequence")
     parser.add_argument("--sequence", type=int, help="only the sequence of this number")
     options = parser.parse_args()
     if options.binaries is None:
@@ -240,7 +247,11 @@ def main() -> int:
     say = sys.stdout.write
     with pair(options.binaries, api_servers.ALPHA_GATES if options.alpha else {}) as servers:
         if options.replay or options.sequence is not None:
-            drawn = json.loads(options.replay.read_text()) if options.replay else draw(options.seed, options.sequence, LENGTH)
+            drawn = (
+                json.loads(options.replay.read_text())
+                if options.replay
+                else draw(options.seed, options.sequence, LENGTH)
+            )
             return _replay(servers, drawn, say, options)
         result = run(
             servers, options.seed, options.operations, most_failures=options.failures,
@@ -256,6 +267,13 @@ def main() -> int:
 
 
 def _replay(servers: Pair, drawn: list[Operation], say: Any, options: argparse.Namespace) -> int:
+    if options.show:
+        for real, embedded in [servers.play(drawn)]:
+            for operation in drawn:
+                say(f"{json.dumps(operation)}\n")
+                for name, answers in (("real", real), ("embedded", embedded)):
+                    answer = answers.get(operation["id"])
+                    say(f"  {name:8} {json.dumps(answer and asdict(answer))}\n")
     found = differing(servers, Comparison(), drawn)
     if found and not options.no_shrink:
         failure = smaller(servers, Failure(options.seed, options.sequence or 0, drawn, found))

@@ -264,7 +264,7 @@ class Sequence:
         # The body has the version of the operation that answered with it.
         version = found["path"].split("/")[3] if kind.group else "v1"
         accept = found["headers"].get("Accept", "")
-        if accept and not accept.startswith((JSON, YAML, PROTOBUF)) or "as=" in accept:
+        if (accept and not accept.startswith((JSON, YAML, PROTOBUF))) or "as=" in accept:
             return None
         change = {"status": self.status(kind, name)} if subresource else self._change(kind, name, version)
         if self.chance.random() < 0.15:
@@ -307,7 +307,9 @@ class Sequence:
                 meta["ownerReferences"] = [{"$patch": "delete", "uid": values.owners(chance)[0]["uid"]}]
             elif roll < 0.5:
                 meta["ownerReferences"] = values.owners(chance)
-                meta["$setElementOrder/ownerReferences"] = [{"uid": o["uid"]} for o in meta["ownerReferences"]]
+                meta["$setElementOrder/ownerReferences"] = [
+                    {"uid": o["uid"]} for o in meta["ownerReferences"]
+                ]
             elif roll < 0.6:
                 meta["ownerReferences"] = [{"$patch": "replace"}, *values.owners(chance)]
             elif roll < 0.7:
@@ -554,7 +556,11 @@ class Sequence:
         """DELETE with options in the query or in the body."""
         version, name = self.version(kind), self.name(kind)
         options = self._delete_options(kind)
-        operation: Operation = {"method": "DELETE", "path": kind.path(version, NAMESPACE, name), "target": name}
+        operation: Operation = {
+            "method": "DELETE",
+            "path": kind.path(version, NAMESPACE, name),
+            "target": name,
+        }
         if options and self.chance.random() < 0.5:
             return {**operation, "query": {key: str(value) for key, value in options.items()}}
         if not options and self.chance.random() < 0.1:
@@ -577,7 +583,12 @@ class Sequence:
         )
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
         path = kind.path(self.version(kind), NAMESPACE, name)
-        return {"method": "DELETE", "path": path, "body": {**body, **self._delete_options(kind)}, "target": name}
+        return {
+            "method": "DELETE",
+            "path": path,
+            "body": {**body, **self._delete_options(kind)},
+            "target": name,
+        }
 
     def deletecollection(self, kind: Kind) -> Operation:
         """DELETE of a collection, with selectors."""
@@ -586,7 +597,12 @@ class Sequence:
             query |= {key: str(value) for key, value in self._delete_options(kind).items()}
         for key in [key for key in self.alive if key[0] == kind.plural]:
             del self.alive[key]
-        return {"method": "DELETE", "path": kind.path(self.version(kind), NAMESPACE), "query": query, "many": True}
+        return {
+            "method": "DELETE",
+            "path": kind.path(self.version(kind), NAMESPACE),
+            "query": query,
+            "many": True,
+        }
 
     def release(self, kind: Kind) -> Operation:
         """Take the finalizers off an object, which ends one that is being deleted."""
@@ -598,7 +614,7 @@ class Sequence:
 def _status_body(self: Sequence, kind: Kind, name: str, version: str) -> Object:
     status: Any = self.status(kind, name)
     if self.chance.random() < 0.2:
-        status = {key: None for key in status}
+        status = dict.fromkeys(status)
     body: Object = {"status": status}
     if self.chance.random() < 0.2:
         body["metadata"] = {"labels": {"from": "status"}, "annotations": {"from": "status"}}

@@ -21,9 +21,8 @@ from api_sequences import EDITOR, NAMESPACE
 from clusters import tls
 
 TOKEN: Final = "differential-administrator"
-ALPHA_GATES: Final = {
-    name: True
-    for name in (
+ALPHA_GATES: Final = dict.fromkeys(
+    (
         "DRAPartitionableDevicesType",
         "DRADeviceCompatibilityGroups",
         "DRAListTypeAttributes",
@@ -31,8 +30,9 @@ ALPHA_GATES: Final = {
         "DRANodeAllocatableResources",
         "DRAOptionalNodeOperations",
         "DRAResourcePoolStatus",
-    )
-}
+    ),
+    True,
+)
 """The gates of DRA fields that are off by default in 1.37."""
 
 _START_SECONDS: Final = 60.0
@@ -102,7 +102,9 @@ def _wait_ready(endpoint: Endpoint, started: subprocess.Popen[bytes], log: Path)
             time.sleep(0.1)
     finally:
         player.close()
-    raise RuntimeError(f"the server is not ready after {_START_SECONDS:.0f} s: {last}; {log.read_text()[-2000:]}")
+    raise RuntimeError(
+        f"the server is not ready after {_START_SECONDS:.0f} s: {last}; {log.read_text()[-2000:]}"
+    )
 
 
 @contextmanager
@@ -158,7 +160,9 @@ def embedded(gates: Mapping[str, bool]) -> Iterator[Endpoint]:
             end = time.monotonic() + _START_SECONDS
             while not told.exists():
                 if started.poll() is not None or time.monotonic() > end:
-                    raise RuntimeError(f"the embedded server does not start: {(root / 'server.log').read_text()}")
+                    raise RuntimeError(
+                        f"the embedded server does not start: {(root / 'server.log').read_text()}"
+                    )
                 time.sleep(0.02)
             said = json.loads(told.read_text())
             endpoint = Endpoint("127.0.0.1", said["port"], said["ca"].encode(), TOKEN)

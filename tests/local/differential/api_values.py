@@ -145,7 +145,9 @@ def _exact(chance: random.Random, *, admin: bool) -> Object:
         count=maybe(chance, 0.4, lambda: chance.randint(1, 3)) if mode != "All" else None,
         adminAccess=maybe(chance, 0.15, lambda: chance.random() < 0.7) if admin else None,
         tolerations=maybe(chance, 0.3, lambda: _tolerations(chance)),
-        capacity=maybe(chance, 0.2, lambda: {"requests": {"memory": chance.choice(("1Gi", "1024Mi", "1.5"))}}),
+        capacity=maybe(
+            chance, 0.2, lambda: {"requests": {"memory": chance.choice(("1Gi", "1024Mi", "1.5"))}}
+        ),
     )
 
 
@@ -159,7 +161,10 @@ def _claim_spec(chance: random.Random) -> Object:
     if chance.random() < 0.4:
         names = ("a", "b")[: chance.randint(1, 2)]
         requests.append(
-            {"name": "r1", "firstAvailable": [{"name": name, **_exact(chance, admin=False)} for name in names]}
+            {
+                "name": "r1",
+                "firstAvailable": [{"name": name, **_exact(chance, admin=False)} for name in names],
+            }
         )
     attribute = {"matchAttribute": "gpu.example.com/model"}
     constraint = {**attribute, **some(requests=maybe(chance, 0.5, lambda: ["r0"]))}
@@ -291,7 +296,9 @@ def _device(chance: random.Random, index: int, *, counted: bool) -> Object:
     many = chance.random() < 0.3
     policy = some(
         default="1Gi",
-        validRange=some(min="1Gi", max=maybe(chance, 0.5, lambda: "8Gi"), step=maybe(chance, 0.5, lambda: "1Gi")),
+        validRange=some(
+            min="1Gi", max=maybe(chance, 0.5, lambda: "8Gi"), step=maybe(chance, 0.5, lambda: "1Gi")
+        ),
     )
     memory = some(
         value=chance.choice(("8Gi", "8192Mi", "16Gi")),
@@ -338,9 +345,7 @@ def resource_slice(chance: random.Random, name: str) -> Object:
         spec["sharedCounters"] = [{"name": "c0", "counters": {"slots": {"value": "4"}}}]
     else:
         counted = chance.random() < 0.2
-        spec["devices"] = [
-            _device(chance, index, counted=counted) for index in range(chance.randint(0, 3))
-        ]
+        spec["devices"] = [_device(chance, index, counted=counted) for index in range(chance.randint(0, 3))]
     return {"spec": spec}
 
 
@@ -383,6 +388,7 @@ def pod(_: random.Random, name: str) -> Object:
         containers.append(some(name=f"c{index}", image="probe:1", resources=resources or None))
     spec = some(
         automountServiceAccountToken=False,
+        serviceAccountName="default",
         containers=containers,
         resourceClaims=claims or None,
         restartPolicy=maybe(chance, 0.3, lambda: "Never"),
@@ -460,7 +466,9 @@ def rewritten(kind: Kind, version: str, body: Object) -> Object:
         ]
         if not spec["devices"] and "sharedCounters" in spec:
             del spec["devices"]
-    requests = (spec.get("devices") or {}).get("requests", ()) if isinstance(spec.get("devices"), dict) else ()
+    requests = (
+        (spec.get("devices") or {}).get("requests", ()) if isinstance(spec.get("devices"), dict) else ()
+    )
     for request in requests:
         request.update(request.pop("exactly", {}))
     return body

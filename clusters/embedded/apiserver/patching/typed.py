@@ -10,6 +10,7 @@ from clusters.embedded.apiserver.patching import fields
 from clusters.embedded.apiserver.patching.fields import Element, FieldSet, Path
 from clusters.embedded.apiserver.patching.gotext import go_text, go_type
 from clusters.embedded.apiserver.patching.shapes import Shape
+from dra_api.decode import is_respelled
 
 ABSENT: Final = object()
 """A side of a comparison that has no value here; None is an explicit null."""
@@ -158,10 +159,31 @@ class Comparison:
 
 
 def compare(old: Any, new: Any, shape: Shape) -> Comparison:
-    """What leads from the old to the new value; a container that appears or vanishes counts itself too."""
+    """What leads from the old to the new value; a container that appears or vanishes counts itself too.
+
+    An atomic list that shows the same and was sent in another form (`1024Mi` for `1Gi`) counts as modified.
+    """
     result = Comparison()
     _compare(old, new, shape, (), result)
+    if is_respelled(new):
+        _compare_forms(old, new, shape, (), result)
     return result
+
+
+def _compare_forms(old: Any, new: Any, shape: Shape, path: Path, result: Comparison) -> None:
+    """Finds the atomic lists that are equal in all but their form."""
+    shape = shape.for_value(new)
+    if shape.kind == "list" and shape.atomic:
+        if is_respelled(new) and equal(old, new):
+            result.modified.insert(path)
+    elif shape.kind == "list":
+        before, after = _grouped(old, shape), _grouped(new, shape)
+        for element in before.keys() & after.keys():
+            if len(before[element]) == len(after[element]) == 1:
+                _compare_forms(before[element][0], after[element][0], shape.element, (*path, element), result)
+    elif not shape.atomic and isinstance(old, dict) and isinstance(new, dict):
+        for name in old.keys() & new.keys():
+            _compare_forms(old[name], new[name], shape.child(name), (*path, fields.field(name)), result)
 
 
 def _compare(old: Any, new: Any, shape: Shape, path: Path, result: Comparison) -> None:
