@@ -73,7 +73,7 @@ class Environments:
         if not spec.control_plane:
             return ContractEnvironment(cluster, self._subject, few=self._counts[spec] <= _FEW)
         cluster.wait_ready()
-        return ClusterEnvironment(cluster, self._subject)
+        return ClusterEnvironment(cluster, self._subject, timeout_factor=self._tier.patience)
 
     def bench(self, requirement: Requirement) -> AbstractContextManager[Bench]:
         """A bench on the cluster of the requirement."""

@@ -67,6 +67,8 @@ class Tier(ABC):
     name: str
     article: str
     """For sentences such as "starting an embedded cluster"."""
+    patience: float = 1.0
+    """What waiting times of tests are multiplied by: real components retry later and take more of the machine."""
 
     def __init__(self, version: str) -> None:
         """`version` is a Kubernetes minor. Raises ClusterError for one that this kind does not have."""
@@ -140,7 +142,7 @@ class _Embedded(Tier):
 
 
 class _Local(Tier):
-    name, article = "local", "a"
+    name, article, patience = "local", "a", 2.0
 
     def __init__(self, version: str, folder: Path | None) -> None:
         super().__init__(version)

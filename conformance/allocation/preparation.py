@@ -159,7 +159,7 @@ def no_driver_no_call(bench: ClusterBench) -> None:
     _start(bench, "pod", "claim")
     bench.wait_event(_FAILED, f"DRA driver {bench.driver_name} is not registered", "pod")
     bench.delete("Pod", "pod")
-    bench.wait_gone("Pod", "pod", timeout=10.0)
+    bench.wait_gone("Pod", "pod")
 
 
 @requirement("ALC-PRE-10")

@@ -17,7 +17,7 @@ from conformance.cluster.bench import ClusterBench
 from conformance.model import InputError, Isolation, Requirement
 from conformance.waiting import poll
 
-SHARED_NODES, LENT_NODES = 2, 2
+SHARED_NODES, LENT_NODES = 2, 3
 """Nodes that all tests use together, with the driver under test on each, and nodes that one test has alone."""
 _KUBELET = (("syncFrequency", "1s"),)
 _START_THREADS = 8
@@ -41,7 +41,7 @@ class ClusterEnvironment:
     """
 
     def __init__(self, cluster: Cluster, descriptor: Descriptor, *, timeout_factor: float = 1.0) -> None:
-        """Waiting times are multiplied by `timeout_factor`."""
+        """How long to wait at most is multiplied by `timeout_factor`."""
         self._cluster = cluster
         self._descriptor = descriptor
         self._factor = timeout_factor

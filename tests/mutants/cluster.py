@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
-from drakit import judge  # noqa: E402 - keeps gRPC quiet, so before all else
-from drakit import main as drakit  # noqa: E402
+import drakit.quiet  # noqa: E402, F401 - before anything that loads gRPC
+from drakit.main import script  # noqa: E402
+from drakit.tiers import Tier  # noqa: E402
 from tests.mutants.registry import COMPONENT_MUTANTS, mutants  # noqa: E402
 
 PATIENCE = 0.25
@@ -22,11 +22,9 @@ def main() -> None:
     if change is None:
         sys.exit(f"{sys.argv[1]} is no mutant of a component")
     change()
-    judge.ClusterEnvironment = functools.partial(  # type: ignore[assignment,misc]
-        judge.ClusterEnvironment, timeout_factor=PATIENCE
-    )
+    Tier.patience = PATIENCE
     del sys.argv[1]
-    drakit.script()
+    script()
 
 
 main()
