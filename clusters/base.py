@@ -171,7 +171,7 @@ class StartedCluster(ABC, Generic[_Whole]):
         """
         timeout = timeout or self.READY_SECONDS
         deadline = time.monotonic() + timeout
-        while missing := self._not_ready():
+        while missing := self.missing():
             self._check_alive()
             if time.monotonic() > deadline:
                 lines = [
@@ -186,7 +186,7 @@ class StartedCluster(ABC, Generic[_Whole]):
                 )
             time.sleep(_POLL)
 
-    def _not_ready(self) -> set[str]:
+    def missing(self) -> set[str]:
         """The names of whole nodes that are not Ready, or have taints that they should not keep."""
         taints = {node.name: {key for key, _, _ in node.spec.taints} for node in self._whole}
         found = {node["metadata"]["name"]: node for node in self.client().list("v1", "nodes")}

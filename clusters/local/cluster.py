@@ -196,8 +196,9 @@ class LocalCluster(StartedCluster[LocalNode]):
         for words in self.dead().values():
             raise ClusterError(words)
 
-    def _not_ready(self) -> set[str]:
-        missing = super()._not_ready()
+    def missing(self) -> set[str]:
+        """The names of nodes that are not Ready yet, and of what else Pods need; raises ClusterError for what ended."""
+        missing = super().missing()
         client = self.client()
         if self._whole:
             found = {node["metadata"]["name"]: node for node in client.list("v1", "nodes")}
