@@ -63,6 +63,7 @@ def _stateful_set(spec: Object, obj: Object) -> None:
     for field in ("whenDeleted", "whenScaled"):
         retention[field] = retention.get(field) or "Retain"
     for claim in spec.get("volumeClaimTemplates") or []:
+        claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
         _set(claim.setdefault("spec", {}), volumeMode="Filesystem")
         _set(claim.setdefault("status", {}), phase="Pending")
 

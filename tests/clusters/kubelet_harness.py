@@ -235,6 +235,11 @@ async def bench(
     root = Path(tempfile.mkdtemp(prefix="kl", dir="/tmp"))
     made = Bench(own, root, gates or {}, KubeletConfig(**{"sync_frequency": 0.3, "api_token": "t", **config}))
     try:
+        # What the controller does that publishes the authority's certificate; every Pod mounts it.
+        authority = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": own.ca_pem.decode()}}
+        await made.client.create(
+            "v1", "configmaps", {"apiVersion": "v1", "kind": "ConfigMap", **authority}, "default"
+        )
         if start:
             made.start()
         yield made

@@ -89,6 +89,64 @@ def test_missing_service_account(reader: MemoryReader) -> None:
     )
 
 
+PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def test_containers_mount_the_token_of_their_service_account(reader: MemoryReader) -> None:
+    own = [{"name": "mine", "mountPath": PATH}]
+    containers = [{"name": "c"}, {"name": "d", "volumeMounts": own}]
+    spec = admit(chain(reader), pod(containers=containers, initContainers=[{"name": "i"}]))["spec"]
+    [volume] = spec["volumes"]
+    assert volume["name"][:-5] == "kube-api-access-"
+    assert volume["projected"] == {
+        "defaultMode": 420,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"items": [{"key": "ca.crt", "path": "ca.crt"}], "name": "kube-root-ca.crt"}},
+            {"downwardAPI": {"items": [
+                {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}, "path": "namespace"}]}},
+        ],
+    }  # fmt: skip
+    mount = [{"name": volume["name"], "readOnly": True, "mountPath": PATH}]
+    assert [each["volumeMounts"] for each in (*spec["initContainers"], *spec["containers"])] == [
+        mount,
+        mount,
+        own,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("account", "says", "mounted"),
+    [
+        (None, None, True),
+        (False, None, False),
+        (False, True, True),
+        (None, False, False),
+        (True, False, False),
+    ],
+)
+def test_pod_and_service_account_may_want_no_token(
+    reader: MemoryReader, account: bool | None, says: bool | None, mounted: bool
+) -> None:
+    reader.add("serviceaccounts", "sa", namespace="a", automountServiceAccountToken=account)
+    spec = {"containers": [{"name": "c"}], "serviceAccountName": "sa", "automountServiceAccountToken": says}
+    assert ("volumes" in admit(chain(reader), pod(**spec))["spec"]) == mounted
+
+
+def test_a_volume_of_the_name_is_the_token_volume(reader: MemoryReader) -> None:
+    volumes = [{"name": "kube-api-access-old", "emptyDir": {}}]
+    spec = admit(chain(reader), pod(containers=[{"name": "c"}], volumes=volumes))["spec"]
+    assert spec["volumes"] == volumes
+    assert spec["containers"][0]["volumeMounts"][0]["name"] == "kube-api-access-old"
+
+
+def test_pull_secrets_of_the_service_account(reader: MemoryReader) -> None:
+    reader.add("serviceaccounts", "sa", namespace="a", imagePullSecrets=[{"name": "s"}])
+    assert admit(chain(reader), pod(serviceAccountName="sa"))["spec"]["imagePullSecrets"] == [{"name": "s"}]
+    own = admit(chain(reader), pod(serviceAccountName="sa", imagePullSecrets=[{"name": "o"}]))
+    assert own["spec"]["imagePullSecrets"] == [{"name": "o"}]
+
+
 def test_object_without_a_name_is_called_by_its_prefix(reader: MemoryReader) -> None:
     request = pod(serviceAccountName="x")
     request.name = ""

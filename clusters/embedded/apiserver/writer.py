@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from clusters.api_status import ApiError, bad_request, conflict, invalid, not_found
-from clusters.chance import CHANCE
+from clusters.chance import name_suffix
 from clusters.embedded.apiserver.admission.request import Request
 from clusters.embedded.apiserver.auth import escalation
 from clusters.embedded.apiserver.call import Call, gvk_of, moment
@@ -32,9 +32,7 @@ from dra_api.errors import FieldError
 from dra_api.validation.core import name_rule, validate_finalize
 from dra_api.validation.metadata import validate_object_meta, validate_object_meta_update
 
-_SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_NAME_ATTEMPTS: Final = 8
-_SUFFIX_LENGTH: Final = 5
 _PREFIX_LENGTH: Final = 58
 _RBAC: Final = "rbac.authorization.k8s.io"
 # The order in which a server prints the metadata of an object.
@@ -127,8 +125,7 @@ def check_namespace(served: Served, obj: Object, namespace: str) -> None:
 
 
 def _generated(prefix: str) -> str:
-    suffix = "".join(CHANCE.choices(_SUFFIX_CHARACTERS, k=_SUFFIX_LENGTH))
-    return prefix[:_PREFIX_LENGTH] + suffix
+    return prefix[:_PREFIX_LENGTH] + name_suffix()
 
 
 def _invalid(served: Served, name: str, errors: list[FieldError]) -> ApiError:

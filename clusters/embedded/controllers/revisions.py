@@ -12,6 +12,11 @@ from clusters.embedded.controllers.template_hash import canonical, fnv32, safe_e
 
 APPS: Final = "apps/v1"
 HASH_LABEL: Final = "controller-revision-hash"
+"""Of Pods, and of the revisions of DaemonSets."""
+
+STATEFUL_LABEL: Final = "controller.kubernetes.io/hash"
+"""Of the revisions of StatefulSets."""
+
 _PREFIX_LIMIT: Final = 223
 
 
@@ -31,8 +36,9 @@ def new_revision(
     collisions: int | None,
     *,
     annotations: Mapping[str, str] | None = None,
+    label: str = HASH_LABEL,
 ) -> Object:
-    """A revision of the owner's template as it is now; `collisions` changes the name."""
+    """A revision of the owner's template as it is now; `collisions` changes the name and the value of the label."""
     data = template_patch(owner)
     text = canonical(data) + ("" if collisions is None else str(collisions))
     digest = safe_encode(str(fnv32(text.encode())))
@@ -43,7 +49,7 @@ def new_revision(
         "metadata": {
             "name": f"{metadata['name'][:_PREFIX_LIMIT]}-{digest}",
             "namespace": metadata["namespace"],
-            "labels": {**labels_of(owner["spec"]["template"]), HASH_LABEL: digest},
+            "labels": {**labels_of(owner["spec"]["template"]), label: digest},
             **({"annotations": dict(annotations)} if annotations else {}),
             "ownerReferences": [controller_ref(owner)],
         },

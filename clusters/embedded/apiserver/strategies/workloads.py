@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.strategies.base import STATUS_METADATA, Strategy, Write, keep_status
-from dra_api.decode import as_stored
+from dra_api.decode import as_stored, zero_object
 from dra_api.defaults_workloads import apply_workload_defaults
 from dra_api.errors import FieldError
+from dra_api.schema import GVK, load
 from dra_api.validation import workloads
 from dra_api.validation.jobs import NAME_LABELS, UID_LABELS
 from dra_api.validation.names import dns_label_problems
@@ -27,8 +28,8 @@ class WorkloadStrategy(Strategy):
         apply_workload_defaults(obj)
 
     def prepare_create(self, new: Object, write: Write) -> None:
-        """No status."""
-        new["status"] = {}
+        """No status but the counts that a server always prints."""
+        new["status"] = _empty_status(new)
         super().prepare_create(new, write)
 
     def prepare_update(self, new: Object, old: Object, write: Write) -> None:
@@ -57,6 +58,12 @@ class WorkloadStrategy(Strategy):
         return workloads.validate_status(new, old)
 
 
+def _empty_status(obj: Object) -> Object:
+    kind = load().kind(GVK.of(obj["apiVersion"], obj["kind"]))
+    status = kind.fields.get("status") if kind is not None else None
+    return zero_object(status.message) if status is not None else {}
+
+
 class ReplicaSetStrategy(WorkloadStrategy):
     """ReplicaSets."""
 
@@ -79,6 +86,12 @@ class DeploymentStrategy(WorkloadStrategy):
 
 class DaemonSetStrategy(WorkloadStrategy):
     """DaemonSets count changes of their template in an annotation."""
+
+    def default(self, obj: Object, now: float) -> None:
+        """Whoever writes a DaemonSet writes the count, too, as far as managed fields tell."""
+        super().default(obj, now)
+        annotations = obj["metadata"].get("annotations") or {}
+        obj["metadata"]["annotations"] = {_TEMPLATE_GENERATION: "0", **annotations}
 
     def prepare_create(self, new: Object, write: Write) -> None:
         """The count starts at 1."""

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from clusters.client import ClientError
 from clusters.embedded.components.client import ApiClient, Object
 from clusters.embedded.controllers.pods import annotations_of
-from clusters.embedded.controllers.revisions import APPS, by_number, highest, new_revision, same_data
+from clusters.embedded.controllers.revisions import (
+    APPS,
+    STATEFUL_LABEL,
+    by_number,
+    highest,
+    new_revision,
+    same_data,
+)
 from clusters.embedded.controllers.statefulset.identity import revision_of
 
 _REVISIONS = "controllerrevisions"
@@ -24,7 +31,7 @@ async def current_and_update(
     collisions = int(status.get("collisionCount") or 0)
     number = highest(known) + 1
     ordered = by_number(known)
-    wanted = new_revision(found, number, collisions, annotations=annotations_of(found))
+    wanted = new_revision(found, number, collisions, annotations=annotations_of(found), label=STATEFUL_LABEL)
     equal = [one for one in ordered if same_data(one, wanted)]
     if equal and equal[-1] is ordered[-1]:
         update = equal[-1]
@@ -41,7 +48,7 @@ async def current_and_update(
 
 async def _create(client: ApiClient, found: Object, number: int, collisions: int) -> tuple[Object, int]:
     while True:
-        new = new_revision(found, number, collisions, annotations=annotations_of(found))
+        new = new_revision(found, number, collisions, annotations=annotations_of(found), label=STATEFUL_LABEL)
         name, namespace = new["metadata"]["name"], new["metadata"]["namespace"]
         try:
             return await client.create(APPS, _REVISIONS, new, namespace), collisions
