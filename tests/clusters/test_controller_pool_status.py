@@ -59,6 +59,7 @@ def rule_of(effect: str, **selector: str) -> Object:
 def one(
     *slices: Object, claims: tuple[Object, ...] = (), rules: tuple[Object, ...] = (), **spec: Any
 ) -> Object:
+    status: Object
     (status,) = pool_statuses({"driver": DRIVER, **spec}, slices, claims, rules)
     return status
 
