@@ -35,24 +35,6 @@ def apply_core_defaults(obj: Object) -> None:
         defaulter(obj)
 
 
-def qos_class(spec: Object) -> str:
-    """Guaranteed, Burstable or BestEffort, by cpu and memory of all containers."""
-    guaranteed, anything = True, False
-    for container in _containers(spec):
-        resources = container.get("resources") or {}
-        requests, limits = _positive(resources.get("requests")), _positive(resources.get("limits"))
-        anything = anything or bool(requests or limits)
-        guaranteed = guaranteed and limits.keys() == {"cpu", "memory"} and {**limits, **requests} == limits
-    if not anything:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _positive(amounts: Object | None) -> dict[str, Quantity]:
-    parsed = {name: Quantity.parse(str(amount)) for name, amount in (amounts or {}).items()}
-    return {name: amount for name, amount in parsed.items() if name in ("cpu", "memory") and amount.sign > 0}
-
-
 def _containers(spec: Object) -> Iterator[Object]:
     for group in ("initContainers", "containers"):
         yield from spec.get(group) or []

@@ -12,6 +12,10 @@ from enum import StrEnum
 RUNTIME_NAME = "containerd"
 """What the simulated runtime behaves as; kubelets put it before the ids of containers."""
 RUNTIME_VERSION = "2.1.4"
+HANDLERS = ("", "runc")
+"""Runtime handlers that Pods may name; the first is the default."""
+HANDLER_FEATURES: Mapping[str, bool] = {"recursiveReadOnlyMounts": True, "userNamespaces": True}
+"""What each handler can do, in the words of a Node's status."""
 
 REASON_COMPLETED = "Completed"
 """Reason of a container that ended with 0; with another code it is `REASON_ERROR`. containerd's words."""

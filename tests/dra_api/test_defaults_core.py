@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from dra_api.defaults_core import apply_core_defaults, qos_class
+from dra_api.defaults_core import apply_core_defaults
+from dra_api.defaults_pod_level import qos_class
 
 
 def defaulted(obj: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from clusters.containers.model import (
+    HANDLERS,
     ContainerConfig,
     Device,
     LinuxResources,
@@ -15,9 +15,6 @@ from clusters.containers.model import (
     SandboxConfig,
 )
 from node_api.gen import cri_v1_pb2 as pb
-
-HANDLERS: Final = ("", "runc")
-"""Runtime handlers that Pods may name; the first is the default."""
 
 
 def sandbox_config(config: pb.PodSandboxConfig, handler: str) -> SandboxConfig:

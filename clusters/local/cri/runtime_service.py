@@ -10,6 +10,8 @@ from typing import Any, Final, NoReturn
 from clusters.clock import Clock
 from clusters.containers import probe
 from clusters.containers.model import (
+    HANDLER_FEATURES,
+    HANDLERS,
     RUNTIME_NAME,
     RUNTIME_VERSION,
     ContainerState,
@@ -93,10 +95,13 @@ class RuntimeService:
         conditions = [
             pb.RuntimeCondition(type=kind, status=True) for kind in ("RuntimeReady", "NetworkReady")
         ]
-        features = pb.RuntimeHandlerFeatures(recursive_read_only_mounts=True, user_namespaces=True)
+        features = pb.RuntimeHandlerFeatures(
+            recursive_read_only_mounts=HANDLER_FEATURES["recursiveReadOnlyMounts"],
+            user_namespaces=HANDLER_FEATURES["userNamespaces"],
+        )
         return pb.StatusResponse(
             status=pb.RuntimeStatus(conditions=conditions),
-            runtime_handlers=[pb.RuntimeHandler(name=name, features=features) for name in requests.HANDLERS],
+            runtime_handlers=[pb.RuntimeHandler(name=name, features=features) for name in HANDLERS],
             features=pb.RuntimeFeatures(supplemental_groups_policy=True),
         )
 

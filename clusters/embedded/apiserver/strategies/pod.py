@@ -8,7 +8,7 @@ from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.strategies.base import Write, keep_status, restore
 from clusters.embedded.apiserver.strategies.core import CoreStrategy
 from clusters.embedded.apiserver.times import timestamp
-from dra_api import defaults_core
+from dra_api import defaults_pod_level
 
 _KEPT_WHEN_ABSENT: Final = (
     "resourceClaimStatuses",
@@ -24,10 +24,11 @@ class PodStrategy(CoreStrategy):
     status_metadata = ("labels", "annotations", "finalizers")
 
     def prepare_create(self, new: Object, write: Write) -> None:
-        """Pending, with its QoS class."""
+        """Pending, with its QoS class; requests and limits of the Pod as a whole are completed."""
         super().prepare_create(new, write)
         spec = new.get("spec") or {}
-        status: dict[str, Any] = {"phase": "Pending", "qosClass": defaults_core.qos_class(spec)}
+        defaults_pod_level.fill_in(spec)
+        status: dict[str, Any] = {"phase": "Pending", "qosClass": defaults_pod_level.qos_class(spec)}
         if spec.get("schedulingGates"):
             message = "Scheduling is blocked due to non-empty scheduling gates"
             gated = condition("PodScheduled", "False", "SchedulingGated", message)

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from clusters.containers.model import HANDLER_FEATURES, HANDLERS
 from clusters.embedded.kubelet.config import CONTAINER_RUNTIME_VERSION, KUBELET_VERSION, KubeletConfig
 from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.pods.resources import HUGEPAGES, parse_amounts
@@ -47,7 +48,11 @@ def initial_node(name: str, config: KubeletConfig) -> Object:
     node: Object = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": node_labels(name, config)},
+        "metadata": {
+            "name": name,
+            "labels": node_labels(name, config),
+            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+        },
     }
     if config.taints:
         node["spec"] = {"taints": [dict(taint) for taint in config.taints]}
@@ -110,6 +115,7 @@ def node_status(
             "osImage": "drakit embedded node",
             "systemUUID": str(_machine_id(name, "system")),
         },
+        "runtimeHandlers": [{"name": handler, "features": dict(HANDLER_FEATURES)} for handler in HANDLERS],
     }
     declared = sorted(gate for gate in _DECLARED if gates.get(gate))
     if declared:

@@ -58,6 +58,14 @@ def owned_conditions(
     ]
 
 
+def with_ready_sandbox(pod: Object, status: Object) -> Object:
+    """A copy of a status that says that the containers of the Pod may start."""
+    known = list(status.get("conditions") or [])
+    ready = _condition(pod, READY_TO_START, "True")
+    found = next((index for index, each in enumerate(known) if each["type"] == READY_TO_START), len(known))
+    return {**status, "conditions": [*known[:found], ready, *known[found + 1 :]]}
+
+
 def _ready_to_start(pod: Object, runtime: PodRuntime) -> Object:
     need = runtime.sandbox_need(pod)
     if need.needed:

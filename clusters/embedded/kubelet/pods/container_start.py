@@ -185,6 +185,8 @@ class ContainerStarter:
     ) -> ContainerConfig:
         cdi = self._cdi_devices(pod, container)
         name = container["name"]
+        if objects.is_host_network(pod):
+            ips = (self._node.host_ip,)
         builder = EnvironmentBuilder(
             pod,
             container,
@@ -206,7 +208,7 @@ class ContainerStarter:
             args=tuple(expand(word, variables) for word in container.get("args") or []),
             working_dir=container.get("workingDir") or "",
             envs=envs,
-            mounts=self._volumes.mounts(pod, container, variables, attempt),
+            mounts=self._volumes.mounts(pod, container, variables, attempt, ips),
             cdi_devices=cdi,
             resources=linux_resources(
                 pod,

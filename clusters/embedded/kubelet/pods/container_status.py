@@ -14,6 +14,7 @@ from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.pods.restarts import should_restart
 from clusters.embedded.kubelet.pods.runtime_state import PodRuntime
 from clusters.embedded.kubelet.pods.termination_message import termination_message
+from clusters.embedded.kubelet.pods.volumes import is_recursive_read_only
 
 ID_PREFIX: Final = "containerd://"
 _STATUS_UNKNOWN: Final = "ContainerStatusUnknown"
@@ -104,7 +105,8 @@ def _volume_mounts(container: Object) -> list[Object]:
     for mount in container.get("volumeMounts") or []:
         entry: Object = {"name": mount["name"], "mountPath": mount["mountPath"]}
         if mount.get("readOnly"):
-            entry |= {"readOnly": True, "recursiveReadOnly": "Disabled"}
+            mode = "Enabled" if is_recursive_read_only(mount) else "Disabled"
+            entry |= {"readOnly": True, "recursiveReadOnly": mode}
         mounts.append(entry)
     return mounts
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from clusters.clock import Clock
 from clusters.containers.model import ContainerState, ContainerStatus, RuntimeServiceError, SandboxConfig
@@ -18,6 +17,7 @@ from clusters.embedded.kubelet.pods.container_start import (
     Record,
     hook_sleep,
 )
+from clusters.embedded.kubelet.pods.hosts_file import hostname
 from clusters.embedded.kubelet.pods.objects import Object
 from clusters.embedded.kubelet.pods.runtime_state import PodRuntime, runtime_of_pod
 from clusters.embedded.kubelet.pods.sync_result import StartError, SyncResult
@@ -37,7 +37,7 @@ class ContainerSync:
         record: Record,
         starter: ContainerStarter,
         prepare: Callable[[Object], Awaitable[None]],
-        sandbox_ready: Callable[[Object, PodRuntime], None],
+        sandbox_ready: Callable[[Object], None],
     ) -> None:
         """`prepare` makes claims ready (ClaimError); `sandbox_ready` is told before the first container starts."""
         self._runtime, self._clock, self._record, self._starter = runtime, clock, record, starter
@@ -71,7 +71,7 @@ class ContainerSync:
             sandbox_id = created
             fresh = await runtime_of_pod(self._runtime, objects.uid(pod))
             ips = fresh.ips
-            self._sandbox_ready(pod, replace(fresh, containers=state.containers))
+            self._sandbox_ready(pod)
         await self._start(pod, actions, sandbox_id, state, ips, result)
         return result
 
@@ -177,8 +177,8 @@ class ContainerSync:
     ) -> str:
         name = container.config.name
         seconds = _own_grace(pod, container) if grace_ends is None else grace_ends - self._clock.now()
-        if pod is not None:
-            self._record(pod, "Normal", "Killing", text or f"Stopping container {name}", name)
+        known = pod if pod is not None else _restored(container)
+        self._record(known, "Normal", "Killing", text or f"Stopping container {name}", name)
         spec = objects.find_container(pod, name) if pod is not None else None
         if spec is not None and seconds > 0 and (slept := min(hook_sleep(spec, "preStop"), seconds)):
             await self._clock.sleep(slept)
@@ -211,6 +211,18 @@ class ContainerSync:
                 await self._runtime.remove_container(found.id)
 
 
+def _restored(container: ContainerStatus) -> Object:
+    """What the labels of a container tell about its Pod, which nobody else knows any more."""
+    labels = container.config.labels
+    metadata = {
+        "name": labels.get(objects.POD_NAME_LABEL, ""),
+        "namespace": labels.get(objects.POD_NAMESPACE_LABEL, ""),
+        "uid": labels.get(objects.POD_UID_LABEL, ""),
+    }
+    spec = {"containers": [{"name": container.config.name}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 def _own_grace(pod: Object | None, container: ContainerStatus) -> float:
     if pod is None:
         return float(container.config.annotations.get(GRACE_ANNOTATION, MINIMUM_GRACE))
@@ -218,9 +230,3 @@ def _own_grace(pod: Object | None, container: ContainerStatus) -> float:
     if seconds is None:
         seconds = pod["spec"].get("terminationGracePeriodSeconds")
     return MINIMUM_GRACE if seconds is None else float(seconds)
-
-
-def hostname(pod: Object) -> str:
-    """Host name of the Pod: spec.hostname or the name, at most 63 characters."""
-    name = str(pod["spec"].get("hostnameOverride") or pod["spec"].get("hostname") or objects.name(pod))
-    return name[:63].rstrip("-.")

@@ -104,6 +104,4 @@ def _resources(status: Object, source: StatusInput) -> None:
     limits = pod_limits(source.pod, node_allocatable=source.node_allocatable)
     if requests:
         status["allocatedResources"] = requests
-    both = {key: value for key, value in (("limits", limits), ("requests", requests)) if value}
-    if both:
-        status["resources"] = both
+    status["resources"] = {key: value for key, value in (("limits", limits), ("requests", requests)) if value}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from clusters.containers.model import LinuxResources
 from clusters.embedded.kubelet.pods import objects
@@ -16,6 +15,7 @@ from clusters.embedded.kubelet.pods.resources import (
     parse_amounts,
     pod_level,
 )
+from dra_api import defaults_pod_level
 from dra_api.quantity import Quantity
 
 _PERIOD: Final = 100_000
@@ -29,27 +29,7 @@ _BINARY_UNITS: Final = (("Gi", 1 << 30, "GB"), ("Mi", 1 << 20, "MB"), ("Ki", 1 <
 
 def qos_class(pod: Object) -> str:
     """Guaranteed, Burstable or BestEffort."""
-    whole = pod["spec"].get("resources") or {}
-    if pod_level(pod, "requests") or pod_level(pod, "limits"):
-        return _class_of(whole)
-    classes = {_class_of(container.get("resources") or {}) for _, _, container in objects.all_containers(pod)}
-    return classes.pop() if len(classes) == 1 else "Burstable"
-
-
-def _class_of(resources: Mapping[str, Any]) -> str:
-    both = {}
-    for field in ("requests", "limits"):
-        amounts = parse_amounts(resources.get(field))
-        both[field] = {
-            name: amount
-            for name, amount in amounts.items()
-            if name in ("cpu", "memory") and not amount.is_zero()
-        }
-    if not both["requests"] and not both["limits"]:
-        return "BestEffort"
-    if len(both["limits"]) == 2 and both["requests"] in (both["limits"], {}):
-        return "Guaranteed"
-    return "Burstable"
+    return defaults_pod_level.qos_class(pod["spec"])
 
 
 def linux_resources(
@@ -70,7 +50,7 @@ def linux_resources(
         quota = max(cpu.milli_value() * _PERIOD // 1000, _MIN_QUOTA)
     memory = _limit(pod, limits, claimed, "memory")
     return LinuxResources(
-        cpu_period=_PERIOD if quota else 0,
+        cpu_period=_PERIOD,
         cpu_quota=quota,
         cpu_shares=_shares(share_source),
         memory_limit_in_bytes=memory.value() if memory is not None else 0,

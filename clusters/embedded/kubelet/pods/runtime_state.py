@@ -29,10 +29,11 @@ class SandboxNeed:
 
 @dataclass(frozen=True)
 class PodRuntime:
-    """Sandboxes and containers of a Pod, newest first."""
+    """Sandboxes and containers of a Pod, newest first; `last_ips` are the addresses that it had when it ended."""
 
     sandboxes: tuple[Sandbox, ...] = ()
     containers: tuple[ContainerStatus, ...] = ()
+    last_ips: tuple[str, ...] = ()
 
     def latest(self, name: str) -> ContainerStatus | None:
         """The newest container of a name."""
@@ -56,9 +57,9 @@ class PodRuntime:
 
     @property
     def ips(self) -> tuple[str, ...]:
-        """Addresses of the newest sandbox."""
+        """Addresses of the newest sandbox, or the last ones."""
         if not self.sandboxes or self.sandboxes[0].state is not SandboxState.READY:
-            return ()
+            return self.last_ips
         return (self.sandboxes[0].ip,) if self.sandboxes[0].ip else ()
 
     @property

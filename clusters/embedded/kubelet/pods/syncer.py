@@ -12,6 +12,7 @@ from clusters.containers.model import ContainerState
 from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.kubelet.dra.manager import ClaimManager
 from clusters.embedded.kubelet.pods import objects
+from clusters.embedded.kubelet.pods.conditions import with_ready_sandbox
 from clusters.embedded.kubelet.pods.container_start import NodeFacts, Record
 from clusters.embedded.kubelet.pods.container_status import StartProblem
 from clusters.embedded.kubelet.pods.container_sync import ContainerSync
@@ -38,7 +39,7 @@ class PodSyncer:
         clock: Clock,
         record: Record,
         *,
-        containers: Callable[[Callable[[Object, PodRuntime], None]], ContainerSync],
+        containers: Callable[[Callable[[Object], None]], ContainerSync],
         volumes: PodVolumes,
         claims: ClaimManager,
         statuses: StatusManager,
@@ -50,6 +51,7 @@ class PodSyncer:
         self._containers = containers(self._sandbox_ready)
         self._problems: dict[str, dict[str, StartProblem]] = {}
         self._seen_alive: set[str] = set()
+        self._ips: dict[str, tuple[str, ...]] = {}
         self._volume_backoff = Backoff(_MAX_VOLUME_BACKOFF, _VOLUME_BACKOFF)
 
     def _generate(
@@ -82,16 +84,26 @@ class PodSyncer:
             return None
         return parse_stamp(started) + float(seconds)
 
-    def _sandbox_ready(self, pod: Object, state: PodRuntime) -> None:
-        """A new sandbox is reported before images are pulled."""
-        self._statuses.set(pod, self._generate(pod, state, terminal=False))
+    def _sandbox_ready(self, pod: Object) -> None:
+        """A new sandbox is reported before images are pulled; of all else nothing is told anew."""
+        known = self._statuses.get(objects.uid(pod)) or objects.status(pod)
+        self._statuses.set(pod, with_ready_sandbox(pod, known))
+
+    async def _look(self, uid: str) -> PodRuntime:
+        """What the runtime knows of a Pod. One that has ended keeps its addresses, which its sandboxes have not."""
+        state = await runtime_of_pod(self._runtime, uid)
+        if state.ips:
+            self._ips[uid] = state.ips
+        elif state.is_terminal and uid in self._ips:
+            return replace(state, last_ips=self._ips[uid])
+        return state
 
     async def sync(self, pod: Object) -> bool:
         """Have the Pod run; True when it has come to its end by itself."""
         uid = objects.uid(pod)
         if not objects.deleted(pod):
             self._seen_alive.add(uid)
-        state = await runtime_of_pod(self._runtime, uid)
+        state = await self._look(uid)
         status = self._generate(pod, state, terminal=False)
         self._statuses.set(pod, status)
         if status["phase"] in TERMINAL:
@@ -135,14 +147,14 @@ class PodSyncer:
         `grace` is what the containers get, in seconds.
         """
         uid = objects.uid(pod)
-        state = await runtime_of_pod(self._runtime, uid)
+        state = await self._look(uid)
         self._statuses.set(pod, self._generate(pod, state, terminal=False))
         errors = await self._containers.kill_pod(pod, state, self._end_of_grace(pod, grace))
         if errors:
             text = ", ".join(errors)
             self._record(pod, "Warning", "FailedKillPod", f"error killing pod: {text}")
             raise SyncError(f"error killing terminating pod: {text}")
-        stopped = await runtime_of_pod(self._runtime, uid)
+        stopped = await self._look(uid)
         running = [found.id for found in stopped.containers if found.state is ContainerState.RUNNING]
         if running:
             raise SyncError(
@@ -150,12 +162,12 @@ class PodSyncer:
             )
         # After the containers and before the status: whoever frees devices by the status must find them unused.
         await self._claims.unprepare(pod)
-        self._statuses.set(pod, self._generate(pod, stopped, terminal=True, ips=state.ips))
+        self._statuses.set(pod, self._generate(pod, stopped, terminal=True))
 
     async def sync_terminated(self, pod: Object) -> None:
         """Clean up after a Pod that has stopped; its containers stay until the object is gone."""
         uid = objects.uid(pod)
-        state = await runtime_of_pod(self._runtime, uid)
+        state = await self._look(uid)
         known = tuple(entry["ip"] for entry in (self._statuses.get(uid) or {}).get("podIPs") or [])
         self._statuses.set(pod, self._generate(pod, state, terminal=True, ips=known or state.ips))
         await self._volumes.tear_down(uid)
@@ -171,6 +183,7 @@ class PodSyncer:
         """Forget a Pod whose object is gone: sandboxes, containers with their logs, files."""
         self._problems.pop(uid, None)
         self._seen_alive.discard(uid)
+        self._ips.pop(uid, None)
         self._volume_backoff.forget(uid)
         state = await runtime_of_pod(self._runtime, uid)
         for sandbox in state.sandboxes:

@@ -14,9 +14,9 @@ from typing import Final
 
 from clusters.client import ClientError
 from clusters.clock import Clock
-from clusters.containers.model import Mount
+from clusters.containers.model import Mount, Propagation
 from clusters.embedded.kubelet.config import KubeletPaths
-from clusters.embedded.kubelet.pods import objects
+from clusters.embedded.kubelet.pods import hosts_file, objects
 from clusters.embedded.kubelet.pods.downward import DownwardError, field_value, resource_value
 from clusters.embedded.kubelet.pods.environment import Fetch
 from clusters.embedded.kubelet.pods.expansion import expand
@@ -44,6 +44,13 @@ _KIND_OF_MODE: Final = {
     stat.S_IFBLK: "BlockDevice",
 }
 _UNKNOWN_KIND: Final = "only recognise file, directory, socket, block device and character device"
+_READ_ONLY: Final = frozenset({"configMap", "secret", "downwardAPI", "projected", "image"})
+"""Volumes that no container may write to."""
+_PROPAGATIONS: Final = {
+    "None": Propagation.PRIVATE,
+    "HostToContainer": Propagation.HOST_TO_CONTAINER,
+    "Bidirectional": Propagation.BIDIRECTIONAL,
+}
 FetchToken = Callable[[Object, Object], Awaitable[str]]
 """Gives a service account token for a Pod and a serviceAccountToken projection."""
 
@@ -209,9 +216,17 @@ class PodVolumes:
         return token
 
     def mounts(
-        self, pod: Object, container: Object, variables: Mapping[str, str], attempt: int
+        self,
+        pod: Object,
+        container: Object,
+        variables: Mapping[str, str],
+        attempt: int,
+        ips: tuple[str, ...],
     ) -> tuple[Mount, ...]:
-        """The mounts of a container in its so many-th start, subPath and subPathExpr applied. Raises SubPathError."""
+        """The mounts of a container in its so many-th start, subPath and subPathExpr applied.
+
+        `ips` are the addresses of the Pod. Raises SubPathError, OSError.
+        """
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
         mounts = []
         for mount in container.get("volumeMounts") or []:
@@ -223,9 +238,25 @@ class PodVolumes:
                 path = path / _checked(sub_path)
             if not path.exists():
                 path.mkdir(parents=True)
-            mounts.append(Mount(mount["mountPath"], str(path), bool(mount.get("readOnly"))))
+            mounts.append(
+                Mount(
+                    mount["mountPath"],
+                    str(path),
+                    bool(mount.get("readOnly")) or not _READ_ONLY.isdisjoint(volume),
+                    is_recursive_read_only(mount),
+                    _PROPAGATIONS[mount.get("mountPropagation") or "None"],
+                )
+            )
+        if all(mount.container_path != hosts_file.PATH for mount in mounts):
+            mounts.append(self._hosts(pod, ips))
         mounts += self._own_files(pod, container, attempt)
         return tuple(mounts)
+
+    def _hosts(self, pod: Object, ips: tuple[str, ...]) -> Mount:
+        file = self.folder(objects.uid(pod)) / "etc-hosts"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(hosts_file.content(pod, ips), encoding="utf-8", errors="surrogateescape")
+        return Mount(hosts_file.PATH, str(file))
 
     def _own_files(self, pod: Object, container: Object, attempt: int) -> list[Mount]:
         """The file of the termination message."""
@@ -247,6 +278,11 @@ class PodVolumes:
         """Remove all files of a Pod."""
         self._forget(uid)
         await in_thread(shutil.rmtree, self.folder(uid), ignore_errors=True)
+
+
+def is_recursive_read_only(mount: Object) -> bool:
+    """Whether what is mounted below a volume mount is read-only too; the runtime can do that."""
+    return mount.get("recursiveReadOnly") in ("IfPossible", "Enabled")
 
 
 class _MissingError(Exception):
