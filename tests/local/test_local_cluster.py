@@ -434,3 +434,48 @@ def mount_tables() -> Iterator[str]:
                 yield (folder / "mountinfo").read_text()
             except OSError:
                 continue
+
+
+ALONE = """
+import ctypes, fcntl, json, socket, struct, time
+from clusters import binaries
+from clusters.interface import ClusterSpec, NodeSpec
+from clusters.local.cluster import COMPONENTS, LocalCluster
+
+programs = binaries.find("1.37", COMPONENTS)
+assert ctypes.CDLL(None).unshare(0x40000000) == 0  # a network of its own, which is loopback alone
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+    fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x41))  # up and running
+
+kubelet = (("nodeStatusUpdateFrequency", "1s"), ("nodeStatusReportFrequency", "1s"))
+with LocalCluster(ClusterSpec(nodes=(NodeSpec(),), kubelet=kubelet), programs) as cluster:
+    cluster.wait_ready()
+    api = cluster.client()
+    container = {"name": "main", "image": "any", "command": ["probe"]}
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {"containers": [container]}}
+    api.create("v1", "pods", pod)
+    while api.get("v1", "pods", "p", "default")["status"].get("phase") != "Running":
+        time.sleep(0.05)
+
+    def beat():
+        conditions = api.get("v1", "nodes", "node-1")["status"]["conditions"]
+        return next(entry["lastHeartbeatTime"] for entry in conditions if entry["type"] == "Ready")
+
+    first = beat()
+    while beat() == first:
+        time.sleep(0.05)
+    while not api.log("default", "p"):
+        time.sleep(0.05)
+    print(json.dumps(api.get("v1", "nodes", "node-1")["status"]["addresses"]))
+"""
+
+
+def test_a_machine_without_a_network_is_enough() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        {"type": "InternalIP", "address": "127.0.0.1"},
+        {"type": "Hostname", "address": "node-1"},
+    ]
