@@ -314,3 +314,57 @@ def test_no_file_of_a_kubelet_waits_for_a_disk(monkeypatch: pytest.MonkeyPatch) 
             assert [path.read_text() for path in written] == ["A"]
 
     run(scenario())
+
+
+def test_mounts_are_as_the_volumes_allow() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await config_map(made, "cm", a="1")
+            volumes = [
+                {"name": "cm", "configMap": {"name": "cm"}},
+                {"name": "api", "downwardAPI": {"items": []}},
+                {"name": "all", "projected": {"sources": [{"configMap": {"name": "cm"}}]}},
+                {"name": "own", "emptyDir": {}},
+            ]
+            mounts = [
+                *({"name": name, "mountPath": f"/{name}"} for name in ("cm", "api", "all", "own")),
+                {"name": "own", "mountPath": "/in", "mountPropagation": "HostToContainer"},
+                {"name": "own", "mountPath": "/out", "mountPropagation": "Bidirectional"},
+                {"name": "own", "mountPath": "/deep", "readOnly": True, "recursiveReadOnly": "IfPossible"},
+            ]
+            await made.create(
+                "p",
+                hostNetwork=True,
+                automountServiceAccountToken=False,
+                volumes=volumes,
+                containers=[
+                    container(
+                        "c",
+                        "pause",
+                        volumeMounts=mounts,
+                        env=[{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+                    )
+                ],
+            )
+            pod = await made.ready("p")
+            seen = await view(made)
+            assert {mount.destination: mount.options[1:] for mount in seen.mounts} == {
+                "/cm": ("rprivate", "ro"),
+                "/api": ("rprivate", "ro"),
+                "/all": ("rprivate", "ro"),
+                "/own": ("rprivate", "rw"),
+                "/in": ("rslave", "rw"),
+                "/out": ("rshared", "rw"),
+                "/deep": ("rprivate", "rro"),
+                "/etc/hosts": ("rprivate", "rw"),
+                "/dev/termination-log": ("rprivate", "rw"),
+            }
+            assert seen.environment["IP"] == pod["status"]["hostIP"] == "127.0.0.1"
+            assert (seen.hostname, seen.limits) == ("", {"cpuPeriod": 100_000, "cpuShares": 2})
+            modes = {
+                mount["mountPath"]: mount.get("recursiveReadOnly")
+                for mount in pod["status"]["containerStatuses"][0]["volumeMounts"]
+            }
+            assert (modes["/deep"], modes["/cm"]) == ("Enabled", None)
+
+    run(scenario())

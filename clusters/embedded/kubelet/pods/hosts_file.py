@@ -43,7 +43,7 @@ def content(pod: Object, ips: tuple[str, ...], host: Path = Path(PATH)) -> str:
     aliases = pod["spec"].get("hostAliases") or []
     if aliases:
         text += "\n# Entries added by HostAliases.\n"
-        text += "".join(
-            "\t".join((alias.get("ip") or "", *(alias.get("hostnames") or []))) + "\n" for alias in aliases
-        )
+        for alias in aliases:
+            names = "\t".join(alias.get("hostnames") or [])
+            text += f"{alias.get('ip') or ''}\t{names}\n"
     return text
