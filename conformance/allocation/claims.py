@@ -108,7 +108,7 @@ def late_template(bench: ClusterBench) -> None:
     bench.make_pod("web", templates={"gpu": "late"})
     _no_template(bench, "web", "gpu", "late")
     bench.make_template("late", request(device_class))
-    bench.generated_claim("web", "gpu", timeout=10.0)
+    bench.generated_claim("web", "gpu")
     bench.wait_scheduled("web")
 
 

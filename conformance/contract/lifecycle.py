@@ -65,7 +65,7 @@ def unreadable_kubeconfig(bench: Bench) -> None:
             not bench.process.running
             or any(kubeconfig.name in line for line in news(usual, bench.process.output()))
         ),
-        10.0,
+        bench.descriptor.ready_seconds,
         "an end with an error, or a line about the file in the driver's output",
         lambda: f"it runs on; {bench.last_words()}",
     )

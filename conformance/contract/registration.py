@@ -15,6 +15,7 @@ from conformance.waiting import poll
 from node_api import services, sockets
 
 _CODE = "drakit-made-up-failure"
+_WORDS_SECONDS = 15.0
 
 
 @requirement("DRV-REG-01")
@@ -87,7 +88,7 @@ def failure_is_reported(bench: Bench) -> None:
         plugin.notify(bench.registration_socket(), registered=False, error=_CODE)
     poll(
         lambda: _CODE in bench.process.output(),
-        5.0,
+        _WORDS_SECONDS,
         f"the text {_CODE!r} in the driver's output",
         bench.last_words,
     )

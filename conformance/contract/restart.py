@@ -14,8 +14,8 @@ from conformance.contract.words import news
 from conformance.model import Failed, NotTestable, check
 from conformance.waiting import poll
 
-_RESTORE_SECONDS = 5.0
-_WORDS_SECONDS = 5.0
+_RESTORE_SECONDS = 15.0
+_WORDS_SECONDS = 15.0
 
 
 def _state_files(bench: Bench) -> list[Path]:

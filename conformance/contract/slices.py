@@ -26,7 +26,7 @@ from conformance.waiting import poll
 
 _QUIET_SECONDS = 20.0
 _WATCH_SECONDS = 2.0
-_LOUD_SECONDS = 10.0
+_LOUD_SECONDS = 15.0
 _ANY_CALL = ("get", "list", "watch", *WRITES)
 _BDF = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 _PCIE_ROOT = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}\Z")
