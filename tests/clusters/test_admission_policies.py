@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from apiserver_harness import ADMIN, BOB, JSON, Answer, Http
+import recorded
+from apiserver_harness import ADMIN, BOB, Http
 
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
@@ -19,8 +16,7 @@ from clusters.embedded.apiserver.thread import ServerThread
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-DATA = Path(__file__).parent / "data" / "admission_policies.json.gz"
-RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))
+RECORDED = recorded.load("admission_policies.json.gz")
 
 
 @pytest.fixture(scope="module")
@@ -45,23 +41,12 @@ def path_of(obj: dict[str, Any]) -> str:
     return f"{GROUP}/validatingadmission{plural}"
 
 
-def shown(answer: Answer) -> dict[str, Any]:
-    """An answer as it is recorded: code, warnings, and of a failure what it says."""
-    found: dict[str, Any] = {"code": answer.code}
-    if answer.code >= 400:
-        body = json.loads(re.sub("gen-[a-z0-9]{5}", "gen-XXXXX", answer.body.decode()))
-        found["status"] = {name: body.get(name) for name in ("message", "reason", "details")}
-    lines = answer.headers.getlist("Warning")
-    warnings = [text for line in lines for text in re.findall(r'299 - "((?:[^"\\]|\\.)*)"', line)]
-    return found | ({"warnings": warnings} if warnings else {})
-
-
 @pytest.mark.parametrize("case", RECORDED["refused"], ids=lambda case: case["name"])
 def test_a_policy_or_binding_that_is_wrong_is_refused_in_the_words_of_a_real_server(
     case: dict[str, Any], clients: dict[str, Http]
 ) -> None:
     answer = clients["admin"].post(path_of(case["object"]), case["object"])
-    assert shown(answer) == case["answer"]
+    assert recorded.shown(answer) == case["answer"]
 
 
 @pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda case: case["name"])
@@ -81,11 +66,7 @@ def test_policies_decide_about_requests_as_in_a_real_server(
         assert stored["spec"] == policy["stored"]
         assert stored["metadata"]["generation"] == 1
     for sent in case["requests"]:
-        query = "&".join(f"{key}={value}" for key, value in sent.get("query", {}).items())
-        path = f"{sent['path']}?{query}" if query else sent["path"]
-        client = clients[sent.get("user", "admin")]
-        answer = client.request(sent["method"], path, sent.get("body"), sent.get("type", JSON))
-        assert shown(answer) == sent["answer"]
+        assert recorded.send(clients[sent.get("user", "admin")], sent) == sent["answer"]
 
 
 def let_bob_create(admin: Http, namespace: str) -> None:

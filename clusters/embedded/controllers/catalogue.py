@@ -14,6 +14,7 @@ from clusters.embedded.controllers.node_lifecycle import NodeLifecycleController
 from clusters.embedded.controllers.pod_gc import PodGarbageCollector
 from clusters.embedded.controllers.resource_claim import ResourceClaimController
 from clusters.embedded.controllers.resource_pool_status import ResourcePoolStatusController
+from clusters.embedded.controllers.resource_quota import ResourceQuotaController
 from clusters.embedded.controllers.root_ca import RootCaPublisher
 from clusters.embedded.controllers.service_account import ServiceAccountController
 from clusters.embedded.controllers.taint_eviction import TaintEvictionController
@@ -56,6 +57,7 @@ def controllers(ca_pem: str) -> list[Entry]:
             gate="DRAResourcePoolStatus",
         ),
         Entry(DisruptionController.name, DisruptionController, "disruption-controller"),
+        Entry(ResourceQuotaController.name, ResourceQuotaController, "resourcequota-controller"),
         Entry(PodGarbageCollector.name, PodGarbageCollector, "pod-garbage-collector"),
         *(Entry(name, workload.factory, workload.account) for name, workload in WORKLOADS.items()),
     ]

@@ -12,6 +12,7 @@ from clusters.embedded.apiserver.admission.plugin import Context, Plugin
 from clusters.embedded.apiserver.admission.policies.validating import ValidatingAdmissionPolicy
 from clusters.embedded.apiserver.admission.priority import Priority
 from clusters.embedded.apiserver.admission.request import Request
+from clusters.embedded.apiserver.admission.resource_quota import ResourceQuota
 from clusters.embedded.apiserver.admission.service_account import ServiceAccount
 from clusters.embedded.apiserver.admission.taint_nodes import TaintNodesByCondition
 
@@ -25,6 +26,7 @@ PLUGINS: Sequence[type[Plugin]] = (
     DefaultTolerationSeconds,
     NodeDeclaredFeatureValidator,
     ValidatingAdmissionPolicy,
+    ResourceQuota,
 )
 
 NAMES: Sequence[str] = tuple(plugin.name for plugin in PLUGINS)
