@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ MODULES: Final = Path(__file__).parent / "go"
 
 _QUIET_SECONDS: Final = 2.0
 _TELL_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 0.1
 _LAST_LINES: Final = 12
 # The toolchain fetches a newer one by itself since this version.
 _SELF_UPDATING: Final = (1, 21)
@@ -112,47 +114,83 @@ def build(release: Release, name: str, work: Path, progress: Progress) -> Path:
     start = time.monotonic()
     guardian = Guardian()
     try:
-        with log.open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - the user's Go, without a shell
-                ["go", *arguments(release, name, target)],  # noqa: S607 - found in PATH just now
-                cwd=module(release, name),
-                env=environment(temporary) | {OWNER: guardian.owner},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-            )
-        guardian.watch_group(process.pid)
+        run = _Run(
+            ["go", *arguments(release, name, target)],
+            module(release, name),
+            environment(temporary) | {OWNER: guardian.owner},
+            log,
+            guardian,
+        )
+        run.start()
         try:
-            code = _wait(process, what, version, start, progress)
+            _follow(run, what, version, start, progress)
         except BaseException:
-            _kill(process)
+            run.stop()
             raise
-        guardian.forget_group(process.pid)
     finally:
         guardian.close()
+    if run.error is not None:
+        raise BinariesError(f"go build of {what} failed: {run.error}")
+    if run.code != 0 or not target.is_file():
+        raise BinariesError(_failure(what, run.code, log))
     seconds = time.monotonic() - start
-    if code != 0 or not target.is_file():
-        raise BinariesError(_failure(what, code, log))
     if seconds > _QUIET_SECONDS:
         progress(f"built {what} in {seconds:.0f} s")
     return target
 
 
-def _wait(process: subprocess.Popen[bytes], what: str, version: str, start: float, progress: Progress) -> int:
+class _Run(threading.Thread):
+    """A command that runs to its end, in a process group of its own.
+
+    It has a thread of its own because an interrupt, which only the main thread gets, would otherwise come between the
+    start of the process and the knowledge of it.
+    """
+
+    def __init__(
+        self, command: list[str], folder: Path, variables: dict[str, str], log: Path, guardian: Guardian
+    ) -> None:
+        super().__init__(name="go", daemon=True)
+        self._command, self._folder, self._variables, self._log = command, folder, variables, log
+        self._guardian = guardian
+        self._process: subprocess.Popen[bytes] | None = None
+        self.code = 0
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        try:
+            with self._log.open("wb") as output:
+                self._process = subprocess.Popen(  # noqa: S603 - the user's Go, without a shell
+                    self._command,
+                    cwd=self._folder,
+                    env=self._variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    process_group=0,
+                )
+            self._guardian.watch_group(self._process.pid)
+            self.code = self._process.wait()
+            self._guardian.forget_group(self._process.pid)
+        except OSError as error:
+            self.error = error
+
+    def stop(self) -> None:
+        """Kill the command and what it has started; returns when it has ended."""
+        while self.is_alive():
+            if self._process is not None and self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            self.join(_STOP_SECONDS)
+
+
+def _follow(run: _Run, what: str, version: str, start: float, progress: Progress) -> None:
     tell, hint = _QUIET_SECONDS, f" with {version}; the first build takes minutes"
     while True:
-        try:
-            return process.wait(max(0.0, start + tell - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            progress(f"building {what}{hint}" if hint else f"building {what}: {tell:.0f} s")
-            tell, hint = (tell // _TELL_SECONDS + 1) * _TELL_SECONDS, ""
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        run.join(max(0.0, start + tell - time.monotonic()))
+        if not run.is_alive():
+            return
+        progress(f"building {what}{hint}" if hint else f"building {what}: {tell:.0f} s")
+        tell, hint = (tell // _TELL_SECONDS + 1) * _TELL_SECONDS, ""
 
 
 def _failure(what: str, code: int, log: Path) -> str:
