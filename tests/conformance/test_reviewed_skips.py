@@ -12,6 +12,7 @@ from clusters import gates
 from clusters.descriptor import HOOKS, Descriptor
 from clusters.document import DocumentError
 from clusters.embedded.cluster import EmbeddedCluster
+from clusters.local.cluster import LocalCluster
 from conformance import catalogue, reviewed
 from conformance.model import SkipCause
 from conformance.planner import Target, plan
@@ -23,7 +24,7 @@ ABLE = replace(
     capabilities=frozenset(catalogue.capabilities()),
     hooks=dict.fromkeys(HOOKS, ()),
 )
-TIERS = {"embedded": EmbeddedCluster.CAPABILITIES}
+TIERS = {"embedded": EmbeddedCluster.CAPABILITIES, "local": LocalCluster.CAPABILITIES}
 
 
 def planned(version: str, capabilities: frozenset[str]) -> Iterator[Skip]:
