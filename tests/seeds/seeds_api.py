@@ -34,7 +34,11 @@ NODES = (
 """Label values of the first come from seed 004; the last has a device plugin's counter."""
 
 _FOLDER = Path(__file__).parent / "manifests"
-_PLURALS = {"DeviceClass": "deviceclasses"}
+_PLURALS = {
+    "DeviceClass": "deviceclasses",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+}
 _VERSIONS = {
     "DaemonSet": "apps/v1",
     "Deployment": "apps/v1",
