@@ -14,7 +14,7 @@ from e2e_specs import GATES, RUNTIME_CONFIG, Spec, chosen
 
 from clusters.binaries import E2E, Binaries, find
 
-_UP_SECONDS = 120.0
+_UP_SECONDS = 180.0
 _SLOWEST_SECONDS = 1500.0
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FOCUS = r"DRA.*(control plane|CRUD|Conformance)"
-"""The specs about DRA that need no container which somebody can talk to."""
+FOCUS = r"DRA.*(control plane|CRUD|Conformance)|ResourceSlice Controller|life of a ResourceClaim"
+"""The specs about DRA that need no driver behind a tunnel into a container."""
 PROCESSES = 4
 """How many processes share the specs: these wait much more than they compute."""
 

@@ -52,14 +52,14 @@ def test_groups_take_about_as_long_as_each_other() -> None:
     assert shared_out(["a"], weights, 4) == [["a"]]
 
 
-def test_specs_that_fit_into_the_time_are_the_shortest(tmp_path: Path) -> None:
+def test_specs_that_fit_into_the_time_are_the_shortest() -> None:
     names = [one.name for one in known()]
     assert len(set(names)) == len(names) >= LEAST
     assert [one.name for one in chosen(0)] == sorted(names)
-    short = chosen(1)
+    short = chosen(1, processes=1)
     assert 0 < len(short) < LEAST
     assert sum(one.seconds for one in short) <= 60
-    assert len(chosen(1, processes=4)) > len(short)
+    assert len(chosen(1, processes=2)) > len(short)
 
 
 def test_each_process_gets_its_specs_by_name(tmp_path: Path) -> None:
