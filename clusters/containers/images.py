@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from clusters.containers.model import Image
 
 _SHELLS = {"ubuntu": "/bin/bash", "debian": "/bin/bash", "busybox": "sh", "alpine": "/bin/sh"}
 PAUSE = ("/pause",)
+_DEFAULT_REGISTRY = "docker.io"
+_LABEL = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_ALGORITHM = "[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*"
+_REFERENCE = re.compile(
+    rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?(?:/{_PART})+"
+    rf"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@{_ALGORITHM}:[0-9a-fA-F]{{32,}})?"
+)
 
 
 def full_name(image: str) -> str:
     """The name with registry and tag, as `docker.io/library/ubuntu:22.04`; with a digest the tag is dropped."""
     name, _, digest = image.partition("@")
-    first, slash, _ = name.partition("/")
-    if not slash:
-        name = f"docker.io/library/{name}"
-    elif not ("." in first or ":" in first or first == "localhost"):
-        name = f"docker.io/{name}"
-    repository, tag = _split_tag(name)
+    registry, path = _split_registry(name)
+    repository, tag = _split_tag(f"{registry}/{path}")
     return f"{repository}@{digest}" if digest else f"{repository}:{tag or 'latest'}"
+
+
+def _split_registry(name: str) -> tuple[str, str]:
+    first, slash, rest = name.partition("/")
+    if not slash:
+        return _DEFAULT_REGISTRY, f"library/{name}"
+    if first == "index.docker.io":
+        first = _DEFAULT_REGISTRY
+    elif not ("." in first or ":" in first or first == "localhost" or first != first.lower()):
+        return _DEFAULT_REGISTRY, name
+    return first, rest if first != _DEFAULT_REGISTRY or "/" in rest else f"library/{rest}"
+
+
+def name_problem(image: str) -> str | None:
+    """Why a name is none, in the words of the reference parser that kubelets use; None for a good one."""
+    if re.fullmatch("[0-9a-f]{64}", image):
+        return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+    registry, rest = _split_registry(image)
+    path = rest.partition(":")[0]
+    if path != path.lower():
+        return f"invalid reference format: repository name ({path}) must be lowercase"
+    return None if _REFERENCE.fullmatch(f"{registry}/{rest}") else "invalid reference format"
 
 
 def _split_tag(name: str) -> tuple[str, str]:

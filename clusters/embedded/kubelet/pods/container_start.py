@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from clusters.client import ClientError
 from clusters.clock import Clock
+from clusters.containers.images import name_problem
 from clusters.containers.model import ContainerConfig, ContainerState, RuntimeServiceError
 from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.kubelet.dra.claims import ClaimError
@@ -31,6 +32,7 @@ RESTART_COUNT_ANNOTATION: Final = "io.kubernetes.container.restartCount"
 GRACE_ANNOTATION: Final = "io.kubernetes.pod.terminationGracePeriod"
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
 _CREATE_ERROR: Final = "CreateContainerError"
+_INVALID_IMAGE: Final = "InvalidImageName"
 _RUN_ERROR: Final = "RunContainerError"
 _RELIST_PERIOD: Final = 1.0
 
@@ -94,7 +96,15 @@ class ContainerStarter:
         attempt = previous.config.attempt + 1 if previous is not None else self._attempt_of_logs(pod, name)
         try:
             config = await self._config(pod, container, attempt, ips)
-        except (ClientError, VariableError, DownwardError, ClaimError, SubPathError, OSError) as error:
+        except (
+            ClientError,
+            VariableError,
+            DownwardError,
+            ClaimError,
+            SubPathError,
+            _RootError,
+            OSError,
+        ) as error:
             text = _text(error)
             self._failed(pod, name, text)
             raise StartError(_CONFIG_ERROR, text) from error
@@ -155,6 +165,11 @@ class ContainerStarter:
 
     async def _ensure_image(self, pod: Object, container: Object) -> None:
         image, name = container.get("image", ""), container["name"]
+        if problem := name_problem(image):
+            text = f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": {problem}'
+            self._record(pod, "Warning", "InspectFailed", text, name)
+            self._failed(pod, name, _INVALID_IMAGE)
+            raise StartError(_INVALID_IMAGE, text)
         if container.get("imagePullPolicy") != "Always":
             text = f'Container image "{image}" already present on machine and can be accessed by the pod'
             self._record(pod, "Normal", "Pulled", text, name)
@@ -200,6 +215,8 @@ class ContainerStarter:
         variables = dict(envs)
         grace = pod["spec"].get("terminationGracePeriodSeconds")
         user, group, groups = _identity(pod, container)
+        mounts = self._volumes.mounts(pod, container, variables, attempt, ips)
+        _check_not_root(pod, container, user)
         return ContainerConfig(
             name=name,
             attempt=attempt,
@@ -208,7 +225,7 @@ class ContainerStarter:
             args=tuple(expand(word, variables) for word in container.get("args") or []),
             working_dir=container.get("workingDir") or "",
             envs=envs,
-            mounts=self._volumes.mounts(pod, container, variables, attempt, ips),
+            mounts=mounts,
             cdi_devices=cdi,
             resources=linux_resources(
                 pod,
@@ -259,6 +276,23 @@ def _identity(pod: Object, container: Object) -> tuple[int | None, int | None, t
     if whole.get("fsGroup") is not None:
         groups.insert(0, whole["fsGroup"])
     return user, group, tuple(groups)
+
+
+class _RootError(Exception):
+    """A container that must not run as root would."""
+
+
+def _check_not_root(pod: Object, container: Object, user: int | None) -> None:
+    whole, own = pod["spec"].get("securityContext") or {}, container.get("securityContext") or {}
+    if not own.get("runAsNonRoot", whole.get("runAsNonRoot")) or user:
+        return
+    # Images have no user of their own here.
+    why = (
+        "container has runAsNonRoot and image will run as root"
+        if user is None
+        else "container's runAsUser breaks non-root policy"
+    )
+    raise _RootError(f'{why} (pod: "{objects.described(pod)}", container: {container["name"]})')
 
 
 def _go_duration(seconds: float) -> str:

@@ -70,7 +70,8 @@ class PodSyncer:
         )
         status = generate_status(source, terminal=terminal)
         deadline = self.deadline(pod)
-        if deadline is not None and self._clock.now() >= deadline and status["phase"] not in TERMINAL:
+        # Also when all containers have ended well, as they may when they are told to.
+        if deadline is not None and self._clock.now() >= deadline and objects.phase(pod) not in TERMINAL:
             self._record(pod, "Normal", "DeadlineExceeded", _DEADLINE)
             failed = replace(source, failure=("DeadlineExceeded", _DEADLINE))
             status = generate_status(failed, terminal=terminal)
