@@ -44,6 +44,7 @@ OBJECT: Final = Allowed(("Table", "PartialObjectMetadata"))
 LIST: Final = Allowed(("Table", "PartialObjectMetadataList"))
 WATCH: Final = Allowed(("Table", "PartialObjectMetadata"), stream=True)
 PLAIN: Final = Allowed()
+NO_TABLE: Final = Allowed(("PartialObjectMetadata",))
 
 
 def clauses(header: str) -> list[Clause]:
@@ -92,15 +93,15 @@ def negotiate(header: str | None, allowed: Allowed = PLAIN) -> Negotiated:
         version = clause.parameters.get("v", "v1")
         if clause.parameters.get("g", "meta.k8s.io") != "meta.k8s.io" or version not in _META_VERSIONS:
             continue
-        if transform not in allowed.transforms:
-            continue
-        if transform == "Table" and media_type == PROTOBUF:
+        if transform == "Table" and ("Table" not in allowed.transforms or media_type == PROTOBUF):
             refused_table = True
+            continue
+        if transform not in allowed.transforms:
             continue
         return Negotiated(media_type, transform, version)
     if refused_table:
         message = f"only the following media types are accepted: {_LIST_TEXT}"
-        raise ApiError(406, "NotAcceptable", message, {})
+        raise ApiError(406, "NotAcceptable", message)
     raise not_acceptable(allowed)
 
 

@@ -51,6 +51,8 @@ _PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 _STOP_SECONDS: Final = 0.5
 _KEEP_ALIVE: Final = 3600.0
 _EVENTS: Final = ResourceKey("", "events")
+# Statuses of this group cannot be shown as tables.
+_WITHOUT_STATUS_TABLES: Final = "resource.k8s.io"
 _NO_BODY: Final = ("GET", "HEAD")
 
 
@@ -213,17 +215,20 @@ class ApiServer:
         served = api.resources.find(info.group, info.version, info.resource)
         if served is None:
             raise routes.no_such_resource()
-        self._warn_deprecated(call, served)
         if served.resource.key == _EVENTS:
             api.store.expire(_EVENTS, api.now())
         if info.verb == "watch":
             if "watch" not in served.resource.verbs:
                 raise routes.method_not_allowed()
+            self._warn_deprecated(call, served)
             return await watch(call, served, headers)
         if routes.is_log(call, served):
             return await stream_log(call, headers)
         handler = routes.find(call, served)
+        self._warn_deprecated(call, served)
         allowed = negotiation.LIST if info.verb in ("list", "deletecollection") else negotiation.OBJECT
+        if info.subresource and served.resource.key.group == _WITHOUT_STATUS_TABLES:
+            allowed = negotiation.NO_TABLE
         form = negotiation.negotiate(call.accept, allowed)
         if call.http.method not in _NO_BODY:
             call.body = await self._read(call.http)

@@ -74,7 +74,7 @@ class Transformer:
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{self._form.version}",
                 "metadata": body["metadata"],
-                "items": [partial(item, self._form.version) for item in body["items"]],
+                "items": [partial(item, self._form.version) for item in body["items"]] or None,
             }
         return body
 

@@ -179,7 +179,11 @@ def create(
         if generate:
             candidate["metadata"]["name"] = _generated(new["metadata"]["generateName"])
         try:
-            return _store_new(call, served, strategy, candidate, request, write, options)
+            stored = _store_new(call, served, strategy, candidate, request, write, options)
+            if options.dry_run and revision:
+                # Storage, which is left out, is what drops it.
+                stored["metadata"]["resourceVersion"] = revision
+            return stored
         except ExistsError:
             if not generate or attempt == _MAX_NAME_ATTEMPTS - 1:
                 raise _already_exists(call, served, candidate["metadata"]) from None
@@ -270,7 +274,7 @@ def update(
     new.setdefault("metadata", {})
     check_namespace(served, new, namespace)
     if check_uid:
-        _check_uid(served, new, old, name)
+        _check_uid(served, new, old, name, dry_run=options.dry_run)
     _check_revision(served, new, old, name)
     if managed:
         new = _track(call, served, old, new, options)
@@ -288,17 +292,31 @@ def update(
     return _store_changed(call, served, new, old, dry_run=options.dry_run)
 
 
-def _check_uid(served: Served, new: Object, old: Object, name: str) -> None:
+def _check_uid(served: Served, new: Object, old: Object, name: str, *, dry_run: bool) -> None:
     """A PUT of what was another object under this name is refused as a real server's storage does it."""
-    resource, found = served.resource, old["metadata"]["uid"]
+    found = old["metadata"]["uid"]
     given = new["metadata"].get("uid") or found
     if given != found:
-        place = "/".join(part for part in (resource.plural, old["metadata"].get("namespace"), name) if part)
-        why = (
-            f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
-        )
-        raise conflict(resource.plural, resource.group, name, why)
+        raise _other_uid(served, old["metadata"].get("namespace", ""), name, given, found, dry_run=dry_run)
+
+
+def check_absent_uid(served: Served, new: Object, namespace: str, name: str, *, dry_run: bool) -> None:
+    """A PUT that would create must not name the uid of an object that is gone; raises ApiError 409."""
+    if new["metadata"].get("uid"):
+        raise _other_uid(served, namespace, name, new["metadata"]["uid"], "", dry_run=dry_run)
+
+
+def _other_uid(
+    served: Served, namespace: str, name: str, given: str, found: str, *, dry_run: bool
+) -> ApiError:
+    resource = served.resource
+    # A dry run is refused by another layer, which knows shorter keys.
+    places = ("" if dry_run else "registry", resource.plural, namespace, name)
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /{'/'.join(filter(None, places))}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
+    )
+    return conflict(resource.plural, resource.group, name, why)
 
 
 def _check_revision(served: Served, new: Object, old: Object, name: str) -> None:

@@ -38,7 +38,7 @@ class Normalizer:
         """The comparable form of one answer; to be called in the order of the operations."""
         self._place, self._count = str(operation["id"]), 0
         self._learn_names(answer.body)
-        body = answer.body
+        body = _conflicts_ordered(answer.body)
         if "watch" in operation and isinstance(body, list):
             seen: Any = [self._event(event) for event in body if _counts(event)]
         elif (
@@ -52,7 +52,7 @@ class Normalizer:
         result = {
             "code": answer.code,
             "contentType": answer.content_type,
-            "warnings": [self._text(text) for text in answer.warnings],
+            "warnings": answer.warnings,
             "body": seen,
         }
         if answer.retry_after is not None:
@@ -140,6 +140,17 @@ class Normalizer:
         if value not in self._uids:
             self._uids[value] = f"<uid@{self._place}.{len(self._uids)}>"
         return self._uids[value]
+
+
+def _conflicts_ordered(body: Any) -> Any:
+    """The conflicts of an apply come in the random order of a map of Go."""
+    details = body.get("details") if isinstance(body, dict) else None
+    causes = details.get("causes") if isinstance(details, dict) else None
+    if not causes or causes[0].get("reason") != "FieldManagerConflict":
+        return body
+    ordered = sorted(causes, key=lambda cause: (cause["message"], cause["field"]))
+    message = "\n".join(sorted(body["message"].split("\n")))
+    return {**body, "message": message, "details": {**details, "causes": ordered}}
 
 
 def _counts(event: dict[str, Any]) -> bool:

@@ -227,7 +227,7 @@ class Player:
 
     def request(self, method: str, path: str, body: Any = None, media_type: str = JSON) -> tuple[int, Any]:
         """A plain request outside of a sequence; returns code and body."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else _compact(body).encode()
         headers = {"Content-Type": media_type} if data is not None else {}
         response, got = self._connection.send(method, path, headers, data)
         return response.status, decoded(got, response.headers.get("Content-Type", ""))

@@ -212,9 +212,10 @@ class Sequence:
 
     def create_generated(self, kind: Kind) -> Operation:
         """POST with generateName; the name is later known by reference only."""
-        version = self.version(kind)
-        body = self.body(kind, version, "", generateName=self.chance.choice(("g-", "made", "x" * 70 + "-")))
-        number = len(self.operations)
+        version, number = self.version(kind), len(self.operations)
+        # Prefixes of their own keep the order of lists.
+        prefix = f"g{number}{self.chance.choice(('-', '', 'x' * 70))}"
+        body = self.body(kind, version, "", generateName=prefix)
         reference = f"${{name:{number}}}"
         self.names[kind.plural].append(reference)
         path = kind.path(version, NAMESPACE)
@@ -314,8 +315,6 @@ class Sequence:
                 meta["ownerReferences"] = [{"$patch": "replace"}, *values.owners(chance)]
             elif roll < 0.7:
                 meta["labels"] = {"$patch": "replace", "app": "a"}
-            elif roll < 0.75:
-                meta["annotations"] = {"$retainKeys": ["note/0"], "note/0": "kept"}
             return change
 
         return self._patch(kind, STRATEGIC, body)

@@ -104,11 +104,15 @@ async def selected(call: Call, served: Served, options: ListOptions) -> tuple[li
     namespace = call.info.namespace if resource.namespaced and call.info.namespace else None
     if call.info.name and not resource.namespaced and resource.plural == "namespaces":
         namespace = None
+    # A selector of one namespace makes the first page that namespace's; its token, as in a real server, does not
+    # say so, and the next page begins at that key of all namespaces.
+    scope = namespace or _only_namespace(served, options)
     revision, after, exact = store.revision, "", False
     if options.continue_token:
         if options.resource_version not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
         at, after = _decode_continue(options.continue_token)
+        after = f"{scope}/{after}" if scope else after
         if at >= 0:
             revision, exact = at, True
     elif options.resource_version:
@@ -122,24 +126,25 @@ async def selected(call: Call, served: Served, options: ListOptions) -> tuple[li
             revision, exact = asked, True
     try:
         if exact and revision != store.revision:
-            objects = store.list_at(resource.key, revision, namespace)
+            objects = store.list_at(resource.key, revision, scope)
         elif (term := indexed_term(served, options)) is not None:
             found = store.select(*resource.key, *term)
             objects = sorted(found, key=lambda obj: _key(obj).encode())
-            if namespace is not None:
-                objects = [obj for obj in objects if obj["metadata"].get("namespace") == namespace]
+            if scope is not None:
+                objects = [obj for obj in objects if obj["metadata"].get("namespace") == scope]
         else:
-            objects = store.list(*resource.key, namespace)
+            objects = store.list(*resource.key, scope)
     except ExpiredError as error:
-        raise _expired(options, after) from error
+        raise _expired(options, after.removeprefix(f"{scope}/")) from error
     if after:
         objects = [obj for obj in objects if _key(obj).encode() > after.encode()]
-    unlimited = options.resource_version == "0" or _single(served, options, namespace)
+    unlimited = options.resource_version == "0" or _single(served, options, scope)
     limit = 0 if unlimited else options.limit
     objects, rest = _page(objects, matches, limit)
     metadata: dict[str, Any] = {"resourceVersion": str(revision)}
     if rest:
-        metadata["continue"] = _encode_continue(revision, _key(objects[-1]))
+        last = objects[-1]["metadata"]["name"] if scope else _key(objects[-1])
+        metadata["continue"] = _encode_continue(revision, last)
         if matches is None:
             metadata["remainingItemCount"] = rest
     return objects, metadata
@@ -163,8 +168,19 @@ def _single(served: Served, options: ListOptions, namespace: str | None) -> bool
     """Whether a selector leaves one object at most, which is read by its key."""
     if options.continue_token or (served.resource.namespaced and namespace is None):
         return False
+    return _demanded(options, "metadata.name") is not None
+
+
+def _only_namespace(served: Served, options: ListOptions) -> str | None:
+    """The namespace that the field selector of a first page demands."""
+    if options.continue_token or not served.resource.namespaced:
+        return None
+    return _demanded(options, "metadata.namespace") or None
+
+
+def _demanded(options: ListOptions, field: str) -> str | None:
     terms = selectors.parse_fields(options.field_selector)
-    return any(term.field == "metadata.name" and term.operator == "=" for term in terms)
+    return next((term.value for term in terms if term.field == field and term.operator == "="), None)
 
 
 def _expired(options: ListOptions, after: str) -> ApiError:

@@ -6,6 +6,7 @@ the kind is judged in that version, for which the object is converted.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,6 +17,7 @@ from clusters.embedded.apiserver.patching.fields import FieldSet, Path, path_tex
 from clusters.embedded.apiserver.patching.shapes import Shape, shape_of
 from clusters.embedded.apiserver.patching.typed import Comparison, compare, equal, to_set
 from dra_api.conversion import ConversionError
+from dra_api.decode import DecodeError, as_stored, decode_object
 from dra_api.schema import GVK, load
 
 Convert: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
@@ -71,6 +73,14 @@ class Ownership:
     def _in_version(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
         return obj if obj.get("apiVersion") == api_version else self.convert(obj, api_version)
 
+    def _converted(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
+        """The object in another version: on the way it loses the spelling of quantities and empty lists."""
+        gvk = GVK.of(obj.get("apiVersion", ""), obj.get("kind", ""))
+        # What does not fit its kind is refused later, in the words of the decoder.
+        with contextlib.suppress(DecodeError):
+            obj = as_stored(decode_object(obj, gvk).object)
+        return self._in_version(obj, api_version)
+
     def _settle(
         self, old: dict[str, Any], new: dict[str, Any], managed: Managed, writer: Identity, *, force: bool
     ) -> tuple[Managed, Comparison]:
@@ -87,7 +97,7 @@ class Ownership:
             if entry.api_version not in comparisons:
                 try:
                     shape = self._shape_in(entry.api_version)
-                    before, after = (self._in_version(obj, entry.api_version) for obj in (old, new))
+                    before, after = (self._converted(obj, entry.api_version) for obj in (old, new))
                     comparisons[entry.api_version] = compare(before, after, shape).without(self.reset)
                 except _GONE:
                     # The version is gone, and what was owned in it with it.
