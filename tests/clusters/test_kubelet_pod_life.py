@@ -5,6 +5,8 @@ from typing import Any
 
 from kubelet_harness import bench, condition, container, run, state
 
+from clusters.embedded.kubelet.pods.conditions import with_ready_sandbox
+
 
 def test_a_pod_becomes_running_and_ready() -> None:
     async def scenario() -> None:
@@ -204,5 +206,31 @@ def test_a_second_deletion_does_not_shorten_a_stop_that_has_begun() -> None:
             assert await made.pod("p") is not None
             made.clock.advance(100)
             await made.gone("p")
+
+    run(scenario())
+
+
+def test_a_new_sandbox_changes_one_condition_alone() -> None:
+    ready = {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}
+    not_yet = {"type": "PodReadyToStartContainers", "status": "False", "reason": "PodSandboxNotReady"}
+    status = {"phase": "Pending", "conditions": [not_yet, ready], "containerStatuses": []}
+    pod = {"metadata": {"generation": 3}}
+    now = {"type": "PodReadyToStartContainers", "status": "True", "observedGeneration": 3}
+    assert with_ready_sandbox(pod, status) == {**status, "conditions": [now, ready]}
+    assert status["conditions"] == [not_yet, ready]
+    assert with_ready_sandbox(pod, {"phase": "Pending"})["conditions"] == [now]
+
+
+def test_a_pod_deleted_by_force_while_no_kubelet_runs_is_stopped_with_an_event() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await made.create("p")
+            await made.ready("p")
+            await made.kill()
+            await made.delete("p", 0)
+            made.start()
+            event = await made.event("Killing", "Stopping container c")
+            assert event["involvedObject"]["name"] == "p"
+            assert event["involvedObject"]["fieldPath"] == "spec.containers{c}"
 
     run(scenario())

@@ -103,6 +103,27 @@ def test_en_12_the_reversal_of_a_force_deleted_pod_is_repeated_after_a_restart()
     run(scenario())
 
 
+def test_a_pod_whose_claims_are_stuck_keeps_its_address() -> None:
+    async def scenario() -> None:
+        async with bench() as made, driver(made) as small:
+            await claim(made)
+            await claimed_pod(made, "p", "claim")
+            address = (await made.ready("p"))["status"]["podIP"]
+            small.fail[NODE_UNPREPARE_RESOURCES] = FAILURE
+            await made.delete("p")
+
+            async def tried_again() -> bool:
+                return len(calls(small, NODE_UNPREPARE_RESOURCES)) > 2
+
+            await made.until(tried_again, "the reversal is tried again")
+            status = (await made.pod("p") or {})["status"]
+            assert (status["phase"], status["podIP"]) == ("Running", address)
+            small.fail.clear()
+            await made.gone("p")
+
+    run(scenario())
+
+
 def test_en_13_a_pod_deleted_while_no_kubelet_runs_is_not_prepared_again() -> None:
     async def scenario() -> None:
         async with bench() as made, driver(made) as small:

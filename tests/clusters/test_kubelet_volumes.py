@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 from pathlib import Path
@@ -10,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubelet_harness import POLITE, Bench, bench, container, run
 
+from clusters.client import ClientError
+from clusters.clock import Clock
+from clusters.embedded.kubelet.config import KubeletPaths
 from clusters.embedded.kubelet.pods.environment import service_variables
 from clusters.embedded.kubelet.pods.expansion import expand
+from clusters.embedded.kubelet.pods.volumes import PodVolumes
 
 
 async def config_map(made: Bench, name: str, **data: str) -> None:
@@ -368,3 +373,31 @@ def test_mounts_are_as_the_volumes_allow() -> None:
             assert (modes["/deep"], modes["/cm"]) == ("Enabled", None)
 
     run(scenario())
+
+
+def test_what_cannot_be_read_any_more_stays_as_it_was(tmp_path: Path) -> None:
+    answers: list[Any] = [
+        {"data": {"a": "1"}},
+        ClientError(403, "Forbidden", "no relationship"),
+        {"data": {"a": "2"}},
+    ]
+
+    async def fetch(resource: str, namespace: str, name: str) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def scenario() -> list[str]:
+        parts: Any = {"fetch": fetch, "fetch_token": None, "host_ip": "", "allocatable": {}, "clock": Clock()}
+        volumes = PodVolumes(KubeletPaths(tmp_path), refresh=0.0, **parts)
+        volume = {"name": "v", "configMap": {"name": "cm"}}
+        pod = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"volumes": [volume]}}
+        seen = []
+        for _ in range(3):
+            await volumes.set_up(pod, ())
+            [file] = volumes.folder("u").rglob("a")
+            seen.append(file.read_text())
+        return seen
+
+    assert asyncio.run(scenario()) == ["1", "1", "2"]

@@ -86,6 +86,7 @@ class PodVolumes:
         self._written: dict[str, float] = {}
         # Tokens by Pod UID, volume and path, with the time at which they need a successor.
         self._tokens: dict[tuple[str, str, str], tuple[str, float]] = {}
+        self._known: dict[tuple[str, str, str], Object] = {}
         self._fetch, self._fetch_token = fetch, fetch_token
         self._host_ip, self._allocatable = host_ip, allocatable
 
@@ -115,6 +116,8 @@ class PodVolumes:
         self._written.pop(uid, None)
         for key in [key for key in self._tokens if key[0] == uid]:
             del self._tokens[key]
+        for known in [known for known in self._known if known[0] == uid]:
+            del self._known[known]
 
     async def _set_up(self, pod: Object, volume: Object, ips: tuple[str, ...]) -> None:
         if "hostPath" in volume:
@@ -170,9 +173,14 @@ class PodVolumes:
         return _chosen(content, source, default, "references non-existent secret key: {}")
 
     async def _object(self, pod: Object, resource: str, name: str, *, optional: bool) -> Object:
+        key = (objects.uid(pod), resource, name)
         try:
-            return await self._fetch(resource, objects.namespace(pod), name)
+            self._known[key] = await self._fetch(resource, objects.namespace(pod), name)
+            return self._known[key]
         except ClientError as error:
+            if error.code != 404 and key in self._known:
+                # As with a watch: what cannot be read any more, as after the Pod's object is gone, stays as it was.
+                return self._known[key]
             if error.code == 404 and optional:
                 return {}
             if error.code == 404:

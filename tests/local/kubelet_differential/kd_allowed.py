@@ -1,0 +1,22 @@
+"""Where embedded and real kubelets may differ, and why. All else is a fault of the embedded one."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+ALLOWED: Final[dict[str, str]] = {
+    r"event of the real one only: .* FailedMount .* object .*kube-root-ca.crt. not registered": (
+        "a real kubelet that starts mounts the volumes of Pods that it is about to end, now and then, and fails: its "
+        "cache of ConfigMaps knows only those of Pods that shall run"
+    ),
+    r"event of the (real|embedded) one only: .* FailedPrepareDynamicResources .*DRA driver \w+ is not registered": (
+        "whether a driver is registered when a kubelet that starts looks at a Pod for the first time is chance"
+    ),
+}
+"""Reasons by patterns for lines of `kd_history.differences`."""
+
+
+def unexplained(lines: list[str]) -> list[str]:
+    """The differences that are not allowed."""
+    return [line for line in lines if not any(re.match(pattern, line) for pattern in ALLOWED)]
