@@ -76,7 +76,8 @@ def one_after_another(bench: ClusterBench) -> None:
         container = manifests.container(command=["true"], claims=["device"])
         bench.make_pod(pod, claims={"device": f"claim-{number}"}, containers=[container])
     for pod in pods:
-        bench.wait_phase(pod, "Succeeded")
+        # Those that came too early wait longer from one attempt to the next.
+        bench.wait_phase(pod, "Succeeded", timeout=60.0)
 
 
 @requirement("ALC-SCH-05")
