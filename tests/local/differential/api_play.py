@@ -153,8 +153,9 @@ def merged(base: Any, change: Any) -> Any:
 
 
 def _object_of(path: str) -> str:
-    """The path of the whole object."""
-    return path.removesuffix("/status")
+    """The path of the whole object, below its group and version."""
+    parts = path.removesuffix("/status").split("/")
+    return "/".join(parts[4 if parts[1] == "apis" else 3 :])
 
 
 def _text(body: Any, form: str, duplicates: list[str]) -> bytes:
@@ -264,7 +265,7 @@ class Player:
         return f"protobuf says {_difference(answer.body, seen)}"
 
     def _rendered(self, operation: Operation) -> tuple[str, dict[str, str], bytes | None]:
-        path = self._resolved(operation["path"])
+        path = self._versioned(operation)
         query = {key: self._resolved(value) for key, value in operation.get("query", {}).items()}
         if not query.get("continue", "x"):
             del query["continue"]
@@ -283,11 +284,25 @@ class Player:
             headers["Content-Type"] = FORMS.get(form, form)
         return path, headers, body
 
+    def _base(self, operation: Operation) -> Any:
+        """The answer to be changed: that of the operation named, or the last one that showed the object."""
+        return self._bodies.get(operation["base"]) or self._latest.get(_object_of(operation["path"]))
+
+    def _versioned(self, operation: Operation) -> str:
+        """The path, in the version of the answer that is sent back."""
+        path = self._resolved(operation["path"])
+        found = self._base(operation) if "base" in operation else None
+        if found is None or not path.startswith("/apis/"):
+            return path
+        parts = path.split("/")
+        parts[3] = found["apiVersion"].partition("/")[2]
+        return "/".join(parts)
+
     def _body(self, operation: Operation) -> Any:
         value = operation.get("body")
         base = operation.get("base")
         if base is not None:
-            found = self._bodies.get(base) or self._latest.get(_object_of(operation["path"]))
+            found = self._base(operation)
             if found is None:
                 return {"metadata": {"name": "nothing-to-change"}}
             value = merged(copy.deepcopy(found), value or {})

@@ -136,7 +136,7 @@ def _tolerations(chance: random.Random) -> list[Object]:
     return [dict(choice) for choice in chance.sample(choices, chance.randint(1, 2))]
 
 
-def _exact(chance: random.Random, *, admin: bool) -> Object:
+def _exact(chance: random.Random, *, admin: bool, derived: list[Object] | None = None) -> Object:
     mode = chance.choice((None, "ExactCount", "All"))
     return some(
         deviceClassName="gpu.example.com",
@@ -148,6 +148,7 @@ def _exact(chance: random.Random, *, admin: bool) -> Object:
         capacity=maybe(
             chance, 0.2, lambda: {"requests": {"memory": chance.choice(("1Gi", "1024Mi", "1.5"))}}
         ),
+        derivedAttributes=derived if chance.random() < 0.4 else None,
     )
 
 
@@ -157,7 +158,10 @@ def _opaque(chance: random.Random) -> Object:
 
 
 def _claim_spec(chance: random.Random) -> Object:
-    requests: list[Object] = [{"name": "r0", "exactly": _exact(chance, admin=True)}]
+    derived = [{"name": "gpu.example.com/model", "expression": '"a"'}]
+    constrained = chance.random() < 0.3
+    first = _exact(chance, admin=True, derived=derived if constrained else None)
+    requests: list[Object] = [{"name": "r0", "exactly": first}]
     if chance.random() < 0.4:
         names = ("a", "b")[: chance.randint(1, 2)]
         requests.append(
@@ -171,7 +175,7 @@ def _claim_spec(chance: random.Random) -> Object:
     config = {**_opaque(chance), **some(requests=maybe(chance, 0.5, lambda: ["r0"]))}
     devices = some(
         requests=requests,
-        constraints=maybe(chance, 0.3, lambda: [constraint]),
+        constraints=[constraint] if constrained else None,
         config=maybe(chance, 0.3, lambda: [config]),
     )
     return {"devices": devices}
@@ -276,8 +280,10 @@ def _attributes(chance: random.Random) -> Object:
             ("gpu.example.com/index", {"int": chance.randint(0, 3)}),
             ("fast", {"bool": chance.random() < 0.5}),
             ("version", {"version": "1.2.3"}),
+            ("sizes", {"ints": [1, chance.randint(2, 3)]}),
+            ("links", {"strings": ["a", "b"]}),
         )
-        if chance.random() < 0.5
+        if chance.random() < (0.1 if key in ("sizes", "links") else 0.5)
     }
 
 
@@ -304,12 +310,21 @@ def _device(chance: random.Random, index: int, *, counted: bool) -> Object:
         value=chance.choice(("8Gi", "8192Mi", "16Gi")),
         requestPolicy=policy if many and chance.random() < 0.5 else None,
     )
-    counters = {"counterSet": "c0", "counters": {"slots": {"value": chance.choice(("1", "2", "1000m"))}}}
+    counters = some(
+        counterSet="c0",
+        counters={"slots": {"value": chance.choice(("1", "2", "1000m"))}},
+        compatibilityGroups=maybe(chance, 0.3, lambda: ["g1"]),
+    )
+    capacity = maybe(chance, 0.5, lambda: {"memory": memory})
+    mapping = {
+        "memory": {"mapping": {"capacityKey": "memory", "capacityMultiplier": chance.choice(("1", "2"))}}
+    }
     bound = chance.random() < 0.2
     return some(
         name=f"d{index}",
         attributes=_attributes(chance) or None,
-        capacity=maybe(chance, 0.5, lambda: {"memory": memory}),
+        capacity=capacity,
+        nodeAllocatableResources=mapping if capacity and chance.random() < 0.1 else None,
         consumesCounters=[counters] if counted else None,
         taints=maybe(chance, 0.25, lambda: _taints(chance)),
         allowMultipleAllocations=True if many else None,
@@ -346,6 +361,12 @@ def resource_slice(chance: random.Random, name: str) -> Object:
     else:
         counted = chance.random() < 0.2
         spec["devices"] = [_device(chance, index, counted=counted) for index in range(chance.randint(0, 3))]
+        if spec["devices"] and counted and chance.random() < 0.3:
+            spec["partitionTypeAttribute"] = "gpu.example.com/kind"
+            for device in spec["devices"]:
+                device.setdefault("attributes", {})["gpu.example.com/kind"] = {"string": "whole"}
+    if chance.random() < 0.1:
+        spec["skipNodeOperations"] = ["NodeUnprepareResources"]
     return {"spec": spec}
 
 
