@@ -36,7 +36,7 @@ def _mount(source: str, target: str, flags: int, kind: str = "none") -> None:
 
 
 def _unshare() -> None:
-    _check(_libc.unshare(_NEWNS), "a mount namespace of its own")
+    _check(_libc.unshare(_NEWNS), "unshare")
 
 
 def _make(folder: str) -> None:
@@ -87,7 +87,7 @@ def main(words: list[str]) -> None:
         return
     end = words.index("--")
     descriptor, covers, command = int(words[1]), words[2:end], words[end + 1 :]
-    _check(_libc.setns(descriptor, _NEWNS), "the mount namespace of the cluster")
+    _check(_libc.setns(descriptor, _NEWNS), "setns")
     os.close(descriptor)
     if words[0] == "cover":
         _unshare()
