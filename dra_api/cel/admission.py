@@ -102,7 +102,7 @@ _STRUCTS: Final[dict[str, dict[str, Type]]] = {
 
 @dataclass(frozen=True)
 class ObjectTypes:
-    """Types of the objects that a check of types knows: `structs` are those that the three types consist of."""
+    """What a check of types knows about objects: `structs` are the types that the three types consist of."""
 
     object: Type = types.DYN
     old_object: Type = types.DYN
@@ -115,14 +115,15 @@ class Environment:
     """What an expression may name beside object, oldObject, request and namespaceObject.
 
     `variables` are the types of composed variables; None where there cannot be any. `stored` expressions may use
-    what this version of Kubernetes brought, new ones what the previous version knows.
+    what this version of Kubernetes brought, new ones what the previous version knows. A check of types does not know
+    `authorizer.requestResource`.
     """
 
     params: bool = False
     authorizer: bool = True
     variables: Mapping[str, Type] | None = None
     stored: bool = False
-    objects: ObjectTypes = ObjectTypes()
+    objects: ObjectTypes | None = None
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ def _names(environment: Environment) -> Names:
     from .checker import Names
     from .environment import TYPE_NAMES, base_functions
 
-    objects = environment.objects
+    objects = environment.objects or ObjectTypes()
     variables = {
         "object": objects.object,
         "oldObject": objects.old_object,
@@ -269,7 +270,8 @@ def _names(environment: Environment) -> Names:
         from .library.authorization import AUTHORIZER_TYPE, RESOURCE_CHECK_TYPE
 
         variables["authorizer"] = AUTHORIZER_TYPE
-        variables["authorizer.requestResource"] = RESOURCE_CHECK_TYPE
+        if environment.objects is None:
+            variables["authorizer.requestResource"] = RESOURCE_CHECK_TYPE
     if environment.variables is not None:
         variables["variables"] = types.struct(_COMPOSED)
         structs[_COMPOSED] = environment.variables

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from clusters.embedded.components.component import Component
+from clusters.embedded.controllers.admission_policy_status import AdmissionPolicyStatusController
 from clusters.embedded.controllers.device_taint_eviction import DeviceTaintEvictionController
 from clusters.embedded.controllers.disruption import DisruptionController
 from clusters.embedded.controllers.garbage_collector import GarbageCollector
@@ -58,6 +59,11 @@ def controllers(ca_pem: str) -> list[Entry]:
         ),
         Entry(DisruptionController.name, DisruptionController, "disruption-controller"),
         Entry(ResourceQuotaController.name, ResourceQuotaController, "resourcequota-controller"),
+        Entry(
+            AdmissionPolicyStatusController.name,
+            AdmissionPolicyStatusController,
+            "validatingadmissionpolicy-status-controller",
+        ),
         Entry(PodGarbageCollector.name, PodGarbageCollector, "pod-garbage-collector"),
         *(Entry(name, workload.factory, workload.account) for name, workload in WORKLOADS.items()),
     ]
