@@ -31,9 +31,9 @@ from drakit.tiers import Tier
 @click.option("--list", "show_list", is_flag=True, help="Show the suites and their requirements, and stop.")
 @click.option(
     "--tier",
-    metavar="TIER",
-    help="The kind of cluster: embedded (drakit's own, nothing needed) or local (real Kubernetes, as root). "
-    " [default: embedded]",
+    type=click.Choice(tiers.NAMES),
+    help="The kind of cluster: drakit's own, which needs nothing, or real Kubernetes, which needs root.  "
+    f"[default: {tiers.DEFAULT}]",
 )
 @click.option(
     "--kubernetes-version",

@@ -134,7 +134,7 @@ def print_requirements(console: Console, requirements: Sequence[Requirement]) ->
             console.print()
     suites = collections.Counter(requirement.suite for requirement in requirements)
     parts = ", ".join(f"{count} in suite {suite}" for suite, count in suites.items())
-    print_lines(console, [f"{len(requirements)} requirements: {parts}"])
+    print_lines(console, wrap(f"{len(requirements)} requirements: {parts}", width(console), "  ", ""))
 
 
 def _conditions(requirement: Requirement) -> str:

@@ -45,6 +45,30 @@ hooks:
             ["conformance", "a.yaml", "--parallel", "0"],
             "Invalid value for '--parallel': 0 is not in the range",
         ),
+        (
+            ["conformance", "a.yaml", "--tier", "kind"],
+            "Invalid value for '--tier': 'kind' is not one of 'embedded', 'local'.",
+        ),
+        (
+            ["conformance", "a.yaml", "--kubernetes-version", "1.36"],
+            "an embedded cluster is Kubernetes 1.37 and no other; --tier local has 1.36",
+        ),
+        (
+            ["conformance", "a.yaml", "--tier", "local", "--kubernetes-version", "1.33"],
+            "Kubernetes 1.33 is not known; there are 1.37, 1.36, 1.35, 1.34",
+        ),
+        (
+            ["conformance", "a.yaml", "--compare", "local"],
+            '--compare local: give different tiers, such as "embedded,local"',
+        ),
+        (
+            ["conformance", "a.yaml", "--compare", "embedded,kind"],
+            'no tier "kind"; there are embedded, local',
+        ),
+        (
+            ["conformance", "a.yaml", "--compare", "embedded,local", "--tier", "local"],
+            "--tier and --compare exclude each other: --compare names the tiers",
+        ),
         (["conformence"], "No such command 'conformence'"),
         (
             ["conformance", "x.yaml", "--focus", "DRV-PREP-1"],
@@ -147,6 +171,7 @@ def test_list_shows_the_requirements(cli: Cli) -> None:
     everything, some = cli("conformance", "--list"), cli("conformance", "--list", "--focus", "slices")
     assert (everything.code, everything.err, some.code) == (0, "", 0)
     assert "DRV-REG-01    MUST    The driver serves the registration service" in everything.out
+    assert re.findall(r"^suite (\w+)$", everything.out, re.MULTILINE) == ["contract", "allocation"]
     assert "DRV-REG-01" not in some.out and "DRV-SLC-01" in some.out
 
 
