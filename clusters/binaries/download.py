@@ -108,7 +108,7 @@ class Downloader:
         file = work / item.name
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                found = self._save(item, file, f"{name} {Path(item.url).parts[2]}", progress)
+                found = self._save(item, file, f"{name} {release.version(name)}", progress)
                 break
             except _CutError as error:
                 if attempt == _ATTEMPTS:

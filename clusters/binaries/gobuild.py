@@ -110,7 +110,7 @@ def build(release: Release, name: str, work: Path, progress: Progress) -> Path:
     target, log = work / name, work / f"{name}.log"
     temporary = work / "tmp"
     temporary.mkdir(exist_ok=True)
-    what = f"{name} {release.etcd if name == ETCD else release.kubernetes}"
+    what = f"{name} {release.version(name)}"
     start = time.monotonic()
     guardian = Guardian()
     try:

@@ -57,6 +57,10 @@ class Release:
         """What the binaries are told to be their minor version."""
         return self.minor.partition(".")[2]
 
+    def version(self, name: str) -> str:
+        """The version of one binary."""
+        return self.etcd if name == ETCD else self.kubernetes
+
     def folder(self, name: str) -> str:
         """The name of the cache's folder for a binary: etcd is shared by releases of Kubernetes."""
         return f"etcd-{self.etcd}" if name == ETCD else self.kubernetes

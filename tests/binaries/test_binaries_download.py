@@ -174,6 +174,21 @@ def test_cut_without_a_length_is_found_by_the_checksum(releases: Releases, cache
     assert "changed or damaged on its way" in _refused()
 
 
+def test_long_download_tells_each_tenth(releases: Releases, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nothing is said about what is done at once; here, everything takes long.
+    monkeypatch.setattr("clusters.binaries.download._QUIET_SECONDS", -1.0)
+    monkeypatch.setattr("clusters.binaries.download._CHUNK", 300_000)
+    monkeypatch.setenv("DRAKIT_RELEASE_URL", f"{releases.url}/mirror")
+    releases.add(f"/mirror{KUBELET}", bytes(1_000_000))
+    lines: list[str] = []
+    find("1.37", ["kubelet"], progress=lines.append)
+    host = releases.url.removeprefix("http://")
+    assert lines[:-1] == [
+        f"downloading kubelet v1.37.2 from {host}: {step} % of 1 MB" for step in (30, 60, 90, 100)
+    ]
+    assert lines[-1].startswith("downloaded kubelet v1.37.2, 1 MB in ")
+
+
 def test_redirects_are_followed(releases: Releases) -> None:
     releases.add("/elsewhere", DATA)
     releases.redirects[KUBELET] = "/again"
