@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from clusters import descriptor as descriptors
-from clusters.client import ClientError
+from clusters import node as nodes
+from clusters.client import Client, ClientError
 from clusters.descriptor import Rule
 from clusters.embedded.cluster import EmbeddedCluster
 from clusters.interface import ClusterError, ClusterSpec, NodeSpec
@@ -46,3 +49,50 @@ def test_every_node_tells_that_the_permissions_of_a_driver_are_refused() -> None
             node = cluster.add_node()
             with pytest.raises(StartError, match="permissions: the API server refuses them"):
                 node.kubeconfig(descriptor)
+
+
+def test_a_driver_acts_on_its_node_as_long_as_that_is_there() -> None:
+    descriptor = descriptors.load(REFERENCE, catalogue.capabilities())
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    with EmbeddedCluster(ClusterSpec(control_plane=False)) as cluster:
+        node = cluster.add_node(NodeSpec(name="one"))
+        config = yaml.safe_load(node.kubeconfig(descriptor).read_text())
+        driver = Client(cluster.url, cluster.root / "ca.pem", config["users"][0]["user"]["token"])
+
+        def user() -> dict[str, object]:
+            answer = driver.create("authentication.k8s.io/v1", "selfsubjectreviews", review)
+            return dict(answer["status"]["userInfo"])
+
+        uid = cluster.client().get("v1", "nodes", "one")["metadata"]["uid"]
+        extra = user()["extra"]
+        assert isinstance(extra, dict)
+        extra.pop("authentication.kubernetes.io/credential-id")
+        assert extra == {
+            "authentication.kubernetes.io/node-name": ["one"],
+            "authentication.kubernetes.io/node-uid": [uid],
+        }
+        assert cluster.client().list("v1", "pods") == []
+        cluster.client().delete("v1", "nodes", "one")
+        cluster.clock.advance(11)  # answers about tokens are remembered for 10 s
+        deadline = time.monotonic() + 30
+        with pytest.raises(ClientError, match="401 Unauthorized"):
+            while time.monotonic() < deadline:
+                user()
+        driver.close()
+
+
+def test_a_driver_waits_for_its_node_but_not_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "_REGISTERED_SECONDS", 0.1)
+    descriptor = descriptors.load(REFERENCE, catalogue.capabilities())
+    with EmbeddedCluster(ClusterSpec(control_plane=False)) as cluster:
+        node = cluster.add_node(NodeSpec(name="one"))
+        found = cluster.client().get("v1", "nodes", "one")
+        cluster.client().delete("v1", "nodes", "one")
+        with pytest.raises(StartError, match=r"node one: its kubelet has not registered it within 0\.1 s"):
+            node.kubeconfig(descriptor)
+        again = {"metadata": {"name": "one", "labels": found["metadata"]["labels"]}}
+        monkeypatch.setattr(nodes, "_REGISTERED_SECONDS", 30.0)
+        timer = threading.Timer(0.2, cluster.client().create, ("v1", "nodes", again))
+        timer.start()
+        assert node.kubeconfig(descriptor).exists()
+        timer.join()
