@@ -263,6 +263,7 @@ def request_without_class(bench: ClusterBench) -> None:
 
 @requirement("ALC-SEL-25")
 def disabled_fields(bench: ClusterBench) -> None:
+    # Before Kubernetes 1.37 the field does not exist at all.
     stored = bench.publish("dev-0", skipNodeOperations=["*"])
     check(
         "skipNodeOperations" not in stored["spec"],
