@@ -15,9 +15,9 @@ from clusters.embedded.apiserver.patching.apply import merge, remove, with_named
 from clusters.embedded.apiserver.patching.entries import Entry, Identity, Managed
 from clusters.embedded.apiserver.patching.fields import FieldSet, Path, path_text
 from clusters.embedded.apiserver.patching.shapes import Shape, shape_of
-from clusters.embedded.apiserver.patching.typed import Comparison, compare, equal, to_set
+from clusters.embedded.apiserver.patching.typed import Comparison, check, compare, equal, to_set
 from dra_api.conversion import ConversionError
-from dra_api.decode import DecodeError, as_stored, decode_object
+from dra_api.decode import DecodeError, as_json, decode_object
 from dra_api.schema import GVK, load
 
 Convert: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
@@ -74,12 +74,17 @@ class Ownership:
         return obj if obj.get("apiVersion") == api_version else self.convert(obj, api_version)
 
     def _converted(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
-        """The object in another version: on the way it loses the spelling of quantities and empty lists."""
+        """The object in another version: on the way it loses empty lists and the spelling of decoded quantities.
+
+        Raises TypedError for items that occur twice, which only the version of the request may hold.
+        """
         gvk = GVK.of(obj.get("apiVersion", ""), obj.get("kind", ""))
         # What does not fit its kind is refused later, in the words of the decoder.
         with contextlib.suppress(DecodeError):
-            obj = as_stored(decode_object(obj, gvk).object)
-        return self._in_version(obj, api_version)
+            obj = as_json(decode_object(obj, gvk).object)
+        converted = self._in_version(obj, api_version)
+        check(converted, self._shape_in(api_version))
+        return converted
 
     def _settle(
         self, old: dict[str, Any], new: dict[str, Any], managed: Managed, writer: Identity, *, force: bool
