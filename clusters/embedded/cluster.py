@@ -42,6 +42,10 @@ class EmbeddedCluster(StartedCluster["EmbeddedWholeNode"]):
         The process' garbage collector runs less often afterwards.
         Nodes and control plane are started, not waited for: see `wait_ready`.
         """
+        if spec.version != gates.LATEST:
+            raise ClusterError(
+                f"an embedded cluster is Kubernetes {gates.LATEST} and no other; a local one can be {spec.version}"
+            )
         super().__init__(spec)
         self._hosting: Hosting | None = None
         self._control_plane: ControlPlane | None = None

@@ -145,3 +145,11 @@ def test_embedded_components_have_the_defaults_of_1_37() -> None:
     assert enabled_gates({}) & set(defaults) <= on
     for name, value in SchedulerGates.of({}).all.items():
         assert defaults.get(name, value) is value, name
+
+
+def test_an_embedded_cluster_of_another_version_is_refused() -> None:
+    from clusters.embedded.cluster import EmbeddedCluster
+    from clusters.interface import ClusterError, ClusterSpec
+
+    with pytest.raises(ClusterError, match=r"is Kubernetes 1\.37 and no other; a local one can be 1\.36"):
+        EmbeddedCluster(ClusterSpec(version="1.36"))
