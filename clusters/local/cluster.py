@@ -48,6 +48,10 @@ class LocalCluster(StartedCluster[LocalNode]):
         `wait_ready`.
         """
         super().__init__(spec)
+        if not binaries.version.removeprefix("v").startswith(f"{spec.version}."):
+            raise ClusterError(
+                f"the cluster is to be Kubernetes {spec.version}, and the binaries are of {binaries.version}"
+            )
         self._binaries = binaries
         self._port = port
         self._processes: dict[str, Process] = {}

@@ -97,6 +97,8 @@ def test_nodes_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_wrong_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(ClusterError, match=r"is to be Kubernetes 1\.3, and the binaries are of v1\.37\.2"):
+        LocalCluster(ClusterSpec(version="1.3"), NoPrograms())
     with pytest.raises(ClusterError, match="have the cpu of this machine"):
         LocalCluster(ClusterSpec(nodes=(NodeSpec(capacity=(("cpu", "64"),)),)), NoPrograms())
     with pytest.raises(ClusterError, match="unrecognized feature gate: DRADeviceTaint, did you mean"):
