@@ -67,7 +67,14 @@ def one(
 def ask(cluster: Plane, name: str = "ask", **spec: Any) -> Object:
     body = {"metadata": {"name": name}, "spec": {"driver": DRIVER, **spec}}
     cluster.client.create(ALPHA, REQUESTS, body)
-    found = cluster.until(lambda: cluster.client.get(ALPHA, REQUESTS, name).get("status"), "status")
+    return answer(cluster, name)
+
+
+def answer(cluster: Plane, name: str) -> Object:
+    def look() -> Object | None:
+        return cluster.client.get(ALPHA, REQUESTS, name).get("status")
+
+    found = cluster.until(look, "status")
     assert found is not None
     return found
 
@@ -101,10 +108,8 @@ def test_request_is_answered_once(cluster: Plane) -> None:
     ]
     cluster.client.create(DRA, "resourceslices", slice_of("n3", *gpus(4)))
     assert ask(cluster, "again")["poolCount"] == 3
-    assert cluster.client.get(ALPHA, REQUESTS, "ask")["status"] == {
-        **status,
-        "conditions": cluster.client.get(ALPHA, REQUESTS, "ask")["status"]["conditions"],
-    }
+    later = cluster.client.get(ALPHA, REQUESTS, "ask")["status"]
+    assert (later["poolCount"], later["pools"]) == (status["poolCount"], status["pools"])
 
 
 def test_limit_cuts_the_list_and_not_the_count(cluster: Plane) -> None:
@@ -126,9 +131,7 @@ def test_incomplete_pool_leaves_a_request_without_status(cluster: Plane) -> None
     cluster.client.create(DRA, "resourceslices", slice_of("n1", *gpus(1), count=2, name="second"))
     # Nothing but a change of the request itself makes the controller look again.
     cluster.changed(ALPHA, REQUESTS, "early", lambda obj: obj["metadata"].update(labels={"a": "b"}))
-    found = cluster.until(lambda: cluster.client.get(ALPHA, REQUESTS, "early").get("status"), "status")
-    assert found is not None
-    assert found["pools"][0]["resourceSliceCount"] == 2
+    assert answer(cluster, "early")["pools"][0]["resourceSliceCount"] == 2
 
 
 def test_answered_request_goes_after_an_hour_and_a_pending_one_after_a_day(cluster: Plane) -> None:
@@ -254,8 +257,8 @@ def test_type_of_the_request_is_for_pools_that_declare_none() -> None:
             [{**PARTITIONS[0], "attributes": {"kind": {"int": 1}}}],
             COUNTERS,
             (
-                'PartitionTypeMissing: device "whole" in pool gpu.example.com/n1 does not carry partition type attribute '
-                '"gpu.example.com/kind"'
+                'PartitionTypeMissing: device "whole" in pool gpu.example.com/n1 does not carry partition type '
+                'attribute "gpu.example.com/kind"'
             ),
         ),
         (
