@@ -151,3 +151,18 @@ def test_devices_are_taken_as_answered() -> None:
     old = dra_v1beta1_pb2.NodePrepareResourcesResponse(claims={"u1": {"devices": [device]}})
     assert check_prepare(CLAIMS[:1], old)["u1"][0].share_id is None
     check_unprepare(CLAIMS, unprepared({"u1": {}, "u2": {}}))
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [
+        ({"u1": {"error": "bad"}, "u2": {}}, {"u2": ()}),
+        ({"u1": {}, "u2": {}, "u3": {}}, {"u1": (), "u2": ()}),
+        ({"u1": {}}, {"u1": ()}),
+        ({}, {}),
+    ],
+)
+def test_what_is_right_in_a_wrong_answer_is_kept(answers: dict[str, Any], kept: dict[str, Any]) -> None:
+    with pytest.raises(PluginError) as caught:
+        check_prepare(CLAIMS, prepared(answers))
+    assert caught.value.devices == kept

@@ -25,12 +25,14 @@ class PluginError(Exception):
         reason: which rule failed. "rpc": the call as a whole; "claim": the plugin's error for one claim;
             "unknown-claim": an answer for a claim that was not asked for; "skipped": answers are missing.
         code: gRPC code of a failed call, otherwise None.
+        devices: what a failed answer says of claims that it has nothing against, by their UID.
     """
 
     def __init__(self, text: str, reason: Reason, code: grpc.StatusCode | None = None) -> None:
         super().__init__(text)
         self.reason = reason
         self.code = code
+        self.devices: Mapping[str, tuple[PreparedDevice, ...]] = {}
 
 
 @dataclass(frozen=True)
@@ -183,24 +185,30 @@ def check_prepare(claims: Sequence[ClaimReference], response: Any) -> dict[str, 
     """Return the devices by claim UID from a NodePrepareResourcesResponse of any version.
 
     Raises:
-        PluginError: for an error of a claim, an unknown claim or a missing answer.
+        PluginError: for an error of a claim, an unknown claim or a missing answer; its `devices` are those of the
+            entries that came before.
     """
     entries = dict(response.claims)
-    _check("NodePrepareResources", claims, {uid: entry.error for uid, entry in entries.items()})
-    return {
-        uid: tuple(
-            PreparedDevice(
-                tuple(device.request_names),
-                device.pool_name,
-                device.device_name,
-                tuple(device.cdi_device_ids),
-                # Only v1 has the field, and there it may be absent.
-                device.share_id if getattr(device, "share_id", "") else None,
-            )
-            for device in entry.devices
-        )
-        for uid, entry in entries.items()
-    }
+    devices = {uid: tuple(map(_device, entry.devices)) for uid, entry in entries.items()}
+    try:
+        _check("NodePrepareResources", claims, {uid: entry.error for uid, entry in entries.items()})
+    except PluginError as error:
+        # A real kubelet takes what it looks at before the error, which is chance; after some tries it has all.
+        asked = {claim.uid for claim in claims}
+        error.devices = {uid: devices[uid] for uid in asked & set(devices) if not entries[uid].error}
+        raise
+    return devices
+
+
+def _device(device: Any) -> PreparedDevice:
+    return PreparedDevice(
+        tuple(device.request_names),
+        device.pool_name,
+        device.device_name,
+        tuple(device.cdi_device_ids),
+        # Only v1 has the field, and there it may be absent.
+        device.share_id if getattr(device, "share_id", "") else None,
+    )
 
 
 def check_unprepare(claims: Sequence[ClaimReference], response: Any) -> None:

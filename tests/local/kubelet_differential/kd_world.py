@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -70,7 +71,7 @@ class World:
         self, label: str = "d", *, start: bool = True, per_node: bool = False, **parts: Any
     ) -> ScriptedDriver:
         """A driver with slices and a class; slices for all nodes outlive the kubelet."""
-        name = f"{label}.{self.name}.example.com"
+        name = f"{label}.{zlib.crc32(self.name.encode()):x}.example.com"
         self._words[name] = label
         paths = replace(self.node.paths, registry=self.node.paths.kubelet_registry)
         driver = ScriptedDriver(name, self.node.name, paths, self.client, **parts)

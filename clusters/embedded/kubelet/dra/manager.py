@@ -78,10 +78,7 @@ class ClaimManager:
                 else:
                     batches.setdefault(driver, []).append(info.reference)
         for driver in _in_any_order(batches):
-            devices = await self._call_prepare(driver, batches[driver])
-            for info in touched:
-                if info.uid in devices:
-                    info.drivers[driver].devices = devices[info.uid]
+            await self._call_prepare(driver, batches[driver], touched)
         for info in touched:
             if self.cache.get(info.namespace, info.name) is not info:
                 raise ClaimError(
@@ -146,10 +143,21 @@ class ClaimManager:
         return info
 
     async def _call_prepare(
-        self, driver: str, claims: list[ClaimReference]
-    ) -> Mapping[str, tuple[PreparedDevice, ...]]:
-        with self._grpc(driver, services.NODE_PREPARE_RESOURCES):
-            return (await in_thread(self._plugins.prepare, driver, claims)).devices
+        self, driver: str, claims: list[ClaimReference], infos: Sequence[ClaimInfo]
+    ) -> None:
+        """Call a driver; what it has prepared is noted even if the answer is wrong elsewhere."""
+        devices: Mapping[str, tuple[PreparedDevice, ...]] = {}
+        try:
+            with self._grpc(driver, services.NODE_PREPARE_RESOURCES):
+                try:
+                    devices = (await in_thread(self._plugins.prepare, driver, claims)).devices
+                except PluginError as error:
+                    devices = error.devices
+                    raise
+        finally:
+            for info in infos:
+                if info.uid in devices:
+                    info.drivers[driver].devices = devices[info.uid]
 
     @contextmanager
     def _grpc(self, driver: str, method: str) -> Iterator[None]:
