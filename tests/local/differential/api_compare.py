@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from api_allowed import ALLOWED, Allowed
 from api_normal import Normalizer
-from api_play import Answer, Operation
+from api_play import Operation
+from api_wire import Answer
 
 _ABSENT: Final = "<absent>"
 _INDEX: Final = re.compile(r"\[\d+\]")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -20,9 +19,13 @@ from typing import Any, Final
 
 import api_servers
 from api_compare import Comparison, Difference
-from api_play import Answer, Operation, Player
-from api_sequences import NAMESPACE, draw, text
+from api_play import Operation, Player
+from api_sequences import draw, text
+from api_state import NAMESPACE
 from api_values import KINDS
+from api_wire import Answer
+
+from clusters import binaries
 
 LENGTH: Final = 30
 """Operations of one sequence."""
@@ -115,11 +118,11 @@ def _clean(player: Player, plurals: set[str]) -> None:
 
 
 @contextmanager
-def pair(binaries: Path, gates: dict[str, bool]) -> Iterator[Pair]:
+def pair(found: binaries.Binaries, gates: dict[str, bool]) -> Iterator[Pair]:
     """Both servers, for as long as the block lasts."""
     with ExitStack() as stack:
         endpoints = (
-            stack.enter_context(api_servers.real(binaries, gates)),
+            stack.enter_context(api_servers.real(found, gates)),
             stack.enter_context(api_servers.embedded(gates)),
         )
         players = []
@@ -214,21 +217,15 @@ def _reason(answer: Answer) -> str:
     return str(answer.body.get("reason", "")) if isinstance(answer.body, dict) and answer.code >= 400 else ""
 
 
-def binaries_folder() -> Path | None:
-    """Where kube-apiserver and etcd are: DRAKIT_BINARIES."""
-    found = os.environ.get("DRAKIT_BINARIES")
-    folder = Path(found) if found else None
-    return (
-        folder if folder and all((folder / name).is_file() for name in ("kube-apiserver", "etcd")) else None
-    )
+def find_binaries(folder: Path | None = None) -> binaries.Binaries:
+    """kube-apiserver and etcd of the version under test: from a folder, the cache, a download or Go."""
+    return binaries.find("1.37", ("etcd", "kube-apiserver"), folder=folder)
 
 
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description="Compare the embedded API server with kube-apiserver.")
-    parser.add_argument(
-        "--binaries", type=Path, default=binaries_folder(), help="folder of kube-apiserver and etcd"
-    )
+    parser.add_argument("--binaries", type=Path, help="folder of kube-apiserver and etcd")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--operations", type=int, default=20_000)
     parser.add_argument("--alpha", action="store_true", help="all alpha gates of DRA on")
@@ -242,10 +239,8 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print all answers of a replayed sequence")
     parser.add_argument("--sequence", type=int, help="only the sequence of this number")
     options = parser.parse_args()
-    if options.binaries is None:
-        parser.error("no --binaries and no DRAKIT_BINARIES with kube-apiserver and etcd")
     say = sys.stdout.write
-    with pair(options.binaries, api_servers.ALPHA_GATES if options.alpha else {}) as servers:
+    with pair(find_binaries(options.binaries), api_servers.ALPHA_GATES if options.alpha else {}) as servers:
         if options.replay or options.sequence is not None:
             drawn = (
                 json.loads(options.replay.read_text())

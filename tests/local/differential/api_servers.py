@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,11 +14,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from api_play import Endpoint, Player
-from api_sequences import EDITOR, NAMESPACE
+import yaml
+from api_play import Player
+from api_sequences import EDITOR
+from api_state import NAMESPACE
+from api_wire import Endpoint
 
-from clusters import tls
+from clusters import binaries
+from clusters.interface import ClusterSpec
+from clusters.local.cluster import LocalCluster
 
 TOKEN: Final = "differential-administrator"
 ALPHA_GATES: Final = dict.fromkeys(
@@ -57,13 +63,6 @@ _EDITOR_RULES: Final = [
         "verbs": ["arbitrary-node:update", "arbitrary-node:patch"],
     },
 ]  # fmt: skip
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -108,43 +107,16 @@ def _wait_ready(endpoint: Endpoint, started: subprocess.Popen[bytes], log: Path)
 
 
 @contextmanager
-def real(binaries: Path, gates: Mapping[str, bool]) -> Iterator[Endpoint]:
-    """kube-apiserver and etcd out of a folder."""
-    with tempfile.TemporaryDirectory(prefix="apidiff-") as folder:
-        root = Path(folder)
-        certificates = tls.generate("127.0.0.1")
-        certificate, key = root / "server.crt", root / "server.key"
-        certificate.write_bytes(certificates.certificate_pem)
-        key.touch(mode=0o600)
-        key.write_bytes(certificates.key_pem)
-        tokens, account_key = root / "tokens.csv", root / "accounts.key"
-        tokens.touch(mode=0o600)
-        tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
-        account_key.touch(mode=0o600)
-        subprocess.run(["openssl", "genrsa", "-out", account_key, "2048"], check=True, capture_output=True)
-        client, peer, port = free_port(), free_port(), free_port()
-        store = f"http://127.0.0.1:{client}"
-        etcd = [
-            str(binaries / "etcd"), "--data-dir", str(root / "etcd"), "--unsafe-no-fsync",
-            "--listen-client-urls", store, "--advertise-client-urls", store,
-            "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-        ]  # fmt: skip
-        server = [
-            str(binaries / "kube-apiserver"), f"--etcd-servers={store}", f"--secure-port={port}",
-            "--bind-address=127.0.0.1", f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}",
-            f"--cert-dir={root}", f"--service-account-key-file={account_key}",
-            f"--service-account-signing-key-file={account_key}",
-            "--service-account-issuer=https://kubernetes.default.svc", f"--token-auth-file={tokens}",
-            "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.96.0.0/16",
-            "--runtime-config=api/all=true", "--etcd-compaction-interval=0",
-        ]  # fmt: skip
-        if gates:
-            chosen = ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())
-            server.append(f"--feature-gates={chosen}")
-        with process(etcd, root / "etcd.log"), process(server, root / "server.log") as started:
-            endpoint = Endpoint("127.0.0.1", port, certificates.ca_pem, TOKEN)
-            _wait_ready(endpoint, started, root / "server.log")
-            yield endpoint
+def real(found: binaries.Binaries, gates: Mapping[str, bool]) -> Iterator[Endpoint]:
+    """etcd and kube-apiserver."""
+    spec = ClusterSpec(gates=tuple(gates.items()), runtime_config=(("api/all", True),), control_plane=False)
+    with LocalCluster(spec, found) as cluster, tempfile.TemporaryDirectory(prefix="apidiff-") as folder:
+        path = Path(folder, "kubeconfig")
+        cluster.write_kubeconfig(path)
+        document = yaml.safe_load(path.read_text())
+        ca = base64.b64decode(document["clusters"][0]["cluster"]["certificate-authority-data"])
+        url = urlsplit(document["clusters"][0]["cluster"]["server"])
+        yield Endpoint(str(url.hostname), int(url.port or 0), ca, document["users"][0]["user"]["token"])
 
 
 @contextmanager
