@@ -36,6 +36,9 @@ _POLL: Final = 0.02
 # interpreter from all else in this process, and those of 20 nodes took half of it.
 _SOCKET_POLL, _NODES_PER_POLL = 0.02, 4
 
+Begun = Callable[[str, Path], None]
+"""Called before anything is started, with the mark of all processes and the folder: by them traces can be found."""
+
 _Node = TypeVar("_Node", bound=DriverNode)
 _Whole = TypeVar("_Whole", bound=WithKubelet)
 
@@ -85,13 +88,15 @@ class StartedCluster(ABC, Generic[_Whole]):
         self._proxy: ApiProxy | None = None
         self._closed = False
 
-    def _begin(self) -> None:
+    def _begin(self, begun: Begun | None) -> None:
         """Start everything; on any failure nothing is left. Raises ClusterError."""
         self._guardian = Guardian()
         try:
             # Socket paths are limited to 107 bytes: the folder has a short name on purpose.
             self.root = Path(tempfile.mkdtemp(prefix=_PREFIX))
             self._guardian.watch_folder(self.root)
+            if begun is not None:
+                begun(self.owner, self.root)
             self._start(make_folder(self.root))
         except ValueError as error:
             self.close()

@@ -62,8 +62,7 @@ def _start(
     tier = tiers.find(order["tier"], order["version"], Path(order["binaries"]) if order["binaries"] else None)
     subject = _subject(order, tier)
     tier.get_ready(note)
-    cluster = stack.enter_context(tier.start(_spec(order, tier), port=order["port"]))
-    traces(cluster.owner, cluster.root)
+    cluster = stack.enter_context(tier.start(_spec(order, tier), port=order["port"], begun=traces))
     note(f"API server at {cluster.url}")
     # As kind does: files that are joined in KUBECONFIG keep their clusters apart.
     cluster.write_kubeconfig(folder.kubeconfig, f"drakit-{folder.name}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clusters.binaries import Binaries
 
 Progress = Callable[[str], None]
+Begun = Callable[[str, Path], None]
 
 
 class RunningCluster(Cluster, Protocol):
@@ -102,8 +103,11 @@ class Tier(ABC):
         """Fetch what has to be there before a cluster can start; this may take a while. Raises ClusterError."""
 
     @abstractmethod
-    def start(self, spec: ClusterSpec, *, port: int = 0) -> RunningCluster:
-        """A cluster that has been started, its API server on `port` (0 takes a free one). Raises ClusterError."""
+    def start(self, spec: ClusterSpec, *, port: int = 0, begun: Begun | None = None) -> RunningCluster:
+        """A cluster that has been started, its API server on `port` (0 takes a free one). Raises ClusterError.
+
+        `begun` is called before anything is started, with the mark of all processes and the folder.
+        """
 
 
 class _Embedded(Tier):
@@ -135,10 +139,10 @@ class _Embedded(Tier):
     def get_ready(self, progress: Progress) -> None:
         pass
 
-    def start(self, spec: ClusterSpec, *, port: int = 0) -> RunningCluster:
+    def start(self, spec: ClusterSpec, *, port: int = 0, begun: Begun | None = None) -> RunningCluster:
         from clusters.embedded.cluster import EmbeddedCluster
 
-        return EmbeddedCluster(spec, port=port)
+        return EmbeddedCluster(spec, port=port, begun=begun)
 
 
 class _Local(Tier):
@@ -184,12 +188,12 @@ class _Local(Tier):
                     self._wanted, COMPONENTS, folder=self._folder, progress=progress
                 )
 
-    def start(self, spec: ClusterSpec, *, port: int = 0) -> RunningCluster:
+    def start(self, spec: ClusterSpec, *, port: int = 0, begun: Begun | None = None) -> RunningCluster:
         from clusters.local.cluster import LocalCluster
 
         self.get_ready(lambda text: None)
         assert self._binaries is not None  # noqa: S101 - get_ready raises otherwise
-        return LocalCluster(spec, self._binaries, port=port)
+        return LocalCluster(spec, self._binaries, port=port, begun=begun)
 
 
 def minor(version: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusters import gates
-from clusters.base import StartedCluster, check_room, check_sockets
+from clusters.base import Begun, StartedCluster, check_room, check_sockets
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
@@ -36,7 +36,7 @@ class EmbeddedCluster(StartedCluster["EmbeddedWholeNode"]):
 
     CAPABILITIES = frozenset({"restart_kubelet", "restart_component", "process_drivers", "virtual_clock"})
 
-    def __init__(self, spec: ClusterSpec, *, port: int = 0) -> None:
+    def __init__(self, spec: ClusterSpec, *, port: int = 0, begun: Begun | None = None) -> None:
         """Start it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be.
 
         The process' garbage collector runs less often afterwards.
@@ -71,7 +71,7 @@ class EmbeddedCluster(StartedCluster["EmbeddedWholeNode"]):
         if spec.control_plane and spec.nodes:
             check_sockets("a kubelet's", "pod-resources/kubelet.sock")
         gc.set_threshold(*_COLLECT_AFTER)
-        self._begin()
+        self._begin(begun)
 
     def _start(self, logs: Path) -> None:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.base import StartedCluster, all_at_once, check_room, check_sockets, node_name
+from clusters.base import Begun, StartedCluster, all_at_once, check_room, check_sockets, node_name
 from clusters.interface import ClusterError, ClusterSpec, Component
 from clusters.local import credentials, probes
 from clusters.local.control_plane import ControlPlane, Programs
@@ -41,7 +41,9 @@ class LocalCluster(StartedCluster[LocalNode]):
     CAPABILITIES = frozenset({"restart_kubelet", "restart_component", "process_drivers"})
     READY_SECONDS = 120.0
 
-    def __init__(self, spec: ClusterSpec, binaries: Programs, *, port: int = 0) -> None:
+    def __init__(
+        self, spec: ClusterSpec, binaries: Programs, *, port: int = 0, begun: Begun | None = None
+    ) -> None:
         """Start it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be.
 
         The API server serves then; nodes and the rest of the control plane are started, not waited for: see
@@ -68,7 +70,7 @@ class LocalCluster(StartedCluster[LocalNode]):
             for node in spec.nodes:
                 extended_resources(node)
             check_sockets("a kubelet's", f"{FOLDER}/pod-resources/kubelet.sock")
-        self._begin()
+        self._begin(begun)
 
     def _start(self, logs: Path) -> None:
         nodes = self.spec.nodes if self.spec.control_plane else ()

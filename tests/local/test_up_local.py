@@ -75,6 +75,15 @@ class Drakit:
                     continue
         return found
 
+    def kill_keeper(self, *, guardian: bool) -> None:
+        """Kill the process that holds the cluster; without a guardian that one first."""
+        lock = json.loads(next(Path(self.environment["XDG_STATE_HOME"]).rglob("lock")).read_text())
+        if not guardian:
+            for pid in self.processes():
+                if "guardian.py" in Path(f"/proc/{pid}/cmdline").read_text():
+                    os.kill(pid, signal.SIGKILL)
+        os.kill(lock["pid"], signal.SIGKILL)
+
     def check_clean(self) -> None:
         until(lambda: not self.processes(), f"the end of {self.processes()}")
         until(lambda: not list(self.temporary.iterdir()), "no file is left")
@@ -142,14 +151,19 @@ def test_a_cluster_is_there_until_it_is_told_to_end(drakit: Drakit) -> None:
 @pytest.mark.parametrize("guardian", [True, False])
 def test_nothing_is_left_of_a_cluster_whose_keeper_is_killed(drakit: Drakit, guardian: bool) -> None:
     drakit.run("up", "--tier", "local", "--nodes", "1", "--gpus", "1")
-    lock = json.loads(next(Path(drakit.environment["XDG_STATE_HOME"]).rglob("lock")).read_text())
-    if not guardian:
-        for pid in drakit.processes():
-            if "guardian.py" in Path(f"/proc/{pid}/cmdline").read_text():
-                os.kill(pid, signal.SIGKILL)
-    os.kill(lock["pid"], signal.SIGKILL)
+    drakit.kill_keeper(guardian=guardian)
     if not guardian:
         drakit.run("down")
+    drakit.check_clean()
+
+
+def test_nothing_is_left_of_a_start_whose_keeper_and_guardian_are_killed(drakit: Drakit) -> None:
+    up = drakit.start("up", "--tier", "local", "--nodes", "1")
+    until(lambda: "kube-apiserver" in drakit.processes().values(), "the API server runs")
+    drakit.kill_keeper(guardian=False)
+    _, err = up.communicate(timeout=SECONDS)
+    assert up.returncode == 3
+    assert "the process of the cluster ended with signal SIGKILL" in err
     drakit.check_clean()
 
 
