@@ -1,4 +1,4 @@
-"""Builds kubectl from the modules in tests/kubectl and runs it against a server of a test."""
+"""kubectl of two versions against a server of a test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import os
 import re
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,37 +16,14 @@ from typing import Any
 
 import yaml
 
-MODULES = Path(__file__).parents[1] / "kubectl"
+from clusters import binaries
+
 VERSIONS = ("v1.37", "v1.36")
 
 
-def cache_folder() -> Path:
-    """Where binaries are kept between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "drakit" / "kubectl"
-
-
 def build(version: str) -> Path:
-    """The kubectl of a minor version (`v1.37`); built once for each patch version."""
-    folder = MODULES / version
-    found = re.search(r"k8s\.io/kubectl v0\.(\d+)\.(\d+)", (folder / "go.mod").read_text())
-    assert found is not None, f"{folder / 'go.mod'} names no version of k8s.io/kubectl"
-    minor, patch = found.groups()
-    # Its name is what the server takes for the manager of fields.
-    binary = cache_folder() / f"v1.{minor}.{patch}" / "kubectl"
-    if binary.is_file():
-        return binary
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    values = {"gitVersion": f"v1.{minor}.{patch}", "gitMajor": "1", "gitMinor": minor}
-    flags = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
-    with tempfile.TemporaryDirectory(dir=binary.parent) as work:
-        made = Path(work) / "made"
-        command = ["go", "build", "-ldflags", f"-s -w {flags}", "-o", str(made), "."]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        # Another process may have been as fast.
-        made.replace(binary)
-    return binary
+    """The kubectl of a minor version (`v1.37`), from the cache or built into it."""
+    return binaries.build(version, ["kubectl"], progress=print).path("kubectl")
 
 
 def kubeconfig(path: Path, url: str, ca_pem: bytes, token: str) -> Path:
