@@ -72,7 +72,7 @@ def _struct(value: JSONObject, message: Message, stored: bool) -> JSONObject:
             if changed is not item:
                 result = dict(value) if result is value else result
                 result[name] = changed
-        elif stored and field.type == "quantity" and is_respelled(item):
+        elif stored and field.type == "quantity" and isinstance(item, dict) and is_respelled(item):
             result = dict(value) if result is value else result
             result[name] = {key: str(text) for key, text in item.items()}
     return result

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -178,6 +178,7 @@ def run(
     most_failures: int = 5,
     shrink: bool = True,
     only: str = "",
+    progress: Callable[[int], object] = lambda done: None,
 ) -> Result:
     """Play sequences until so many operations are done or so many sequences differ."""
     result, begin = Result(), time.monotonic()
@@ -188,6 +189,7 @@ def run(
         if not only or any(operation["kind"] == only for operation in drawn):
             _step(servers, comparison, result, seed, number, drawn)
         number += 1
+        progress(result.operations)
     result.seconds = time.monotonic() - begin
     if shrink:
         result.failures = [smaller(servers, failure) for failure in result.failures]
@@ -250,7 +252,7 @@ def main() -> int:
             return _replay(servers, drawn, say, options)
         result = run(
             servers, options.seed, options.operations, most_failures=options.failures,
-            shrink=not options.no_shrink, only=options.only,
+            shrink=not options.no_shrink, only=options.only, progress=_progress,
         )  # fmt: skip
     for failure in (*result.unsteady, *result.failures):
         say(f"{failure}\n" if options.brief else f"{failure}\n{text(failure.operations)}\n")
@@ -259,6 +261,11 @@ def main() -> int:
         say(f"{count:4} {signature}\n")
     say(result.table() + "\n")
     return 1 if result.failures else 0
+
+
+def _progress(done: int) -> None:
+    if done % 1000 < LENGTH:
+        sys.stderr.write(f"{done} operations\n")
 
 
 def _replay(servers: Pair, drawn: list[Operation], say: Any, options: argparse.Namespace) -> int:
