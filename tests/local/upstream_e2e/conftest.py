@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from e2e_runner import Outcome, run
-from e2e_specs import GATES, RUNTIME_CONFIG, Spec, chosen
+from e2e_specs import GATES, RUNTIME_CONFIG, Spec
 
 from clusters.binaries import E2E, Binaries, find
 
@@ -35,8 +35,9 @@ def binaries() -> Binaries:
 
 @pytest.fixture(scope="session")
 def specs(request: pytest.FixtureRequest) -> list[Spec]:
-    """The specs of this session."""
-    return chosen(request.config.getoption("--minutes", 0.0))
+    """The specs of the tests that this session selected."""
+    found = (getattr(item, "callspec", None) for item in request.session.items)
+    return [call.params["spec"] for call in found if call is not None and "spec" in call.params]
 
 
 @pytest.fixture(scope="session")

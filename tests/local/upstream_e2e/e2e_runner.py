@@ -96,6 +96,8 @@ def run(
     `weights` are the seconds that specs are expected to take. Logs and reports stay in the folder.
     """
     groups = shared_out(names, weights, processes)
+    if not groups:
+        return []
     with ThreadPoolExecutor(len(groups)) as pool:
         results = pool.map(
             lambda item: _run_group(binary, kubeconfig, item[1], folder / f"group-{item[0]}", seconds),
