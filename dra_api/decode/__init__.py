@@ -7,7 +7,7 @@ Kubernetes 1.37 (tests/dra_api/data/wire_golden.json holds a real decoder's answ
 from __future__ import annotations
 
 from .bodies import decode_body, interpret
-from .empties import as_json, as_stored, is_respelled
+from .empties import as_json, as_stored, is_respelled, settled
 from .json_text import decode_json
 from .manifests import ManifestError, ManifestProblem, load_manifests, suggest
 from .objects import Decoded, decode_object
@@ -29,6 +29,7 @@ __all__ = [
     "interpret",
     "is_respelled",
     "load_manifests",
+    "settled",
     "suggest",
     "zero_object",
 ]

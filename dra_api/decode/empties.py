@@ -26,6 +26,17 @@ def is_respelled(value: Any) -> bool:
     return isinstance(value, Respelled)
 
 
+def settled(value: Any) -> Any:
+    """The value without the memory of how its quantities were spelled; itself when there is none."""
+    if not is_respelled(value):
+        return value
+    if isinstance(value, dict):
+        return {key: settled(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [settled(item) for item in value]
+    return str(value)
+
+
 def as_json(obj: JSONObject) -> JSONObject:
     """A decoded object as its JSON shows it: without empty lists and maps that are optional.
 
@@ -52,9 +63,6 @@ def _struct(value: JSONObject, message: Message, stored: bool) -> JSONObject:
     result = value
     for name, item in value.items():
         if not isinstance(item, dict | list):
-            if stored and isinstance(item, Respelled):
-                result = dict(value) if result is value else result
-                result[name] = str(item)
             continue
         rule = rules.get(name)
         if rule is None:
@@ -72,9 +80,6 @@ def _struct(value: JSONObject, message: Message, stored: bool) -> JSONObject:
             if changed is not item:
                 result = dict(value) if result is value else result
                 result[name] = changed
-        elif stored and field.type == "quantity" and isinstance(item, dict) and is_respelled(item):
-            result = dict(value) if result is value else result
-            result[name] = {key: str(text) for key, text in item.items()}
     return result
 
 

@@ -11,6 +11,7 @@ from apiserver_harness import (
     CONFIG_MAPS,
     JSON_PATCH,
     PODS,
+    PROTOBUF,
     SLICES,
     STRATEGIC,
     TABLE,
@@ -234,6 +235,12 @@ def test_a_list_belongs_to_who_spelled_its_quantities_anew(
     same = first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
     assert same == (owner == "one")
     assert second["spec"] == first["spec"]
+
+
+def test_a_respelled_quantity_is_stored_and_shown_as_any_other(http: Http) -> None:
+    answer = http.post(CLAIMS, sized_claim("a", "1024Mi"), Accept="application/yaml")
+    assert (answer.code, b"memory: 1Gi" in answer.body) == (201, True)
+    assert http.get(f"{CLAIMS}/a", Accept=PROTOBUF).code == 200
 
 
 def test_limits_of_containers_have_no_spelling(http: Http) -> None:

@@ -27,7 +27,7 @@ from clusters.embedded.apiserver.strategies.table import strategy_of
 from clusters.embedded.apiserver.times import timestamp
 from clusters.embedded.apiserver.views import from_storage, to_storage
 from dra_api import conversion
-from dra_api.decode import as_stored
+from dra_api.decode import as_stored, settled
 from dra_api.errors import FieldError
 from dra_api.validation.core import name_rule, validate_finalize
 from dra_api.validation.metadata import validate_object_meta, validate_object_meta_update
@@ -169,6 +169,7 @@ def create(
     metadata["creationTimestamp"] = timestamp(write.now)
     if managed:
         new = _track(call, served, None, new, options)
+    new = settled(new)
     request = admission_request(call, served, "CREATE", metadata.get("name", ""), new, None, options)
     call.api.admission.mutate(request)
     new = request.object if request.object is not None else new
@@ -278,6 +279,7 @@ def update(
     _check_revision(served, new, old, name)
     if managed:
         new = _track(call, served, old, new, options)
+    new = settled(new)
     request = admission_request(call, served, "UPDATE", name, new, old, options)
     call.api.admission.mutate(request)
     new = request.object if request.object is not None else new
