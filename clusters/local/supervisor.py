@@ -188,12 +188,13 @@ class Process:
 
     def trim(self) -> None:
         """Let a log that got long begin anew; its earlier part stays beside it, once."""
-        with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
             if self.log.stat().st_size > _LIMIT_BYTES:
                 earlier = self.log.with_name(self.log.name + EARLIER)
                 shutil.copy(self.log, earlier)
                 # The process appends, and goes on at the new end.
                 os.truncate(self.log, 0)
+                self._begin = 0
 
     def last_words(self) -> str:
         """How it ended, and the last lines of its log."""
@@ -213,8 +214,6 @@ class Process:
         try:
             with self.log.open("rb") as file:
                 end = file.seek(0, os.SEEK_END)
-                # It began anew when it got long.
-                begin = begin if begin <= end else 0
                 start = max(begin, end - _TAIL_BYTES)
                 file.seek(start)
                 lines = file.read().decode(errors="replace").splitlines()

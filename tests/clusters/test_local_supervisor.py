@@ -186,23 +186,27 @@ def test_a_long_log_begins_anew_and_its_end_is_still_told(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "_LIMIT_BYTES", 100)
-    go = threading.Event()
-    words = "import signal; signal.signal(signal.SIGUSR1, lambda *_: None); print('x' * 200, flush=True); "
-    words += "signal.pause(); print('after', flush=True)"
+    pause = threading.Event()
+    words = (
+        "import signal; wanted = {signal.SIGUSR1}; signal.pthread_sigmask(signal.SIG_BLOCK, wanted); "
+        "print('x' * 200, flush=True); signal.sigwait(wanted); print('after', flush=True)"
+    )
     process = make(words)
-    process.start()
-    while not process.logs():
-        go.wait(0.01)
-    process.trim()
-    assert process.log.stat().st_size == 0
-    assert Path(f"{process.log}.1").read_text() == "x" * 200 + "\n"
-    os.kill(process.pid, signal.SIGUSR1)
-    while process.running:
-        go.wait(0.01)
-    assert process.log.read_text() == "after\n"
-    assert process.logs() == ["after"]
-    process.trim()
-    assert process.logs() == ["after"]
+    for _ in range(2):
+        process.start()
+        while not process.said_line("x" * 200):
+            pause.wait(0.01)
+        process.trim()
+        assert process.log.stat().st_size == 0
+        assert Path(f"{process.log}.1").read_text().endswith("x" * 200 + "\n")
+        os.kill(process.pid, signal.SIGUSR1)
+        while process.running:
+            pause.wait(0.01)
+        assert process.log.read_text() == "after\n"
+        # The run began further on in the file than it is long now.
+        assert process.last_words() == "part ended with exit code 0; the end of its log:\n  after"
+        process.trim()
+        assert process.logs() == ["after"]
 
 
 def test_ports_are_given_once() -> None:
