@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
 from collections.abc import Iterator
@@ -46,6 +47,7 @@ class ClusterEnvironment:
         self._descriptor = descriptor
         self._factor = timeout_factor
         self._shared = list(cluster.nodes)[:SHARED_NODES]
+        self._turns = itertools.count()
         self._lent: queue.SimpleQueue[WholeNode] = queue.SimpleQueue()
         for node in list(cluster.nodes)[SHARED_NODES:]:
             self._lent.put(node)
@@ -98,7 +100,9 @@ class ClusterEnvironment:
     def bench(self, requirement: Requirement) -> Iterator[ClusterBench]:
         """A bench for one test."""
         node: WholeNode | None = None
-        nodes = list(self._shared)
+        # Most tests work with the first of their nodes, which is another in turn.
+        turn = next(self._turns) % len(self._shared)
+        nodes = [*self._shared[turn:], *self._shared[:turn]]
         if requirement.isolation is not Isolation.PARALLEL:
             node = self._lent.get()
             nodes = [node] if requirement.isolation is Isolation.EXCLUSIVE else [node, *nodes]
