@@ -288,3 +288,23 @@ def test_repeated_items_leave_ownership_of_other_versions_as_it_was(http: Http) 
     after = http.patch(f"{GROUP}/v1alpha3/devicetaintrules/a?fieldManager=two", again, JSON_PATCH).json
     assert after["metadata"]["finalizers"] == ["example.com/one", "example.com/two", "example.com/two"]
     assert owners(after) == owners(before)
+
+
+def test_a_pod_whose_time_is_up_takes_another_policy(http: Http) -> None:
+    http.created(PODS, pod("p", automountServiceAccountToken=False))
+    first = http.delete(f"{PODS}/p?propagationPolicy=Orphan").json["metadata"]
+    second = http.delete(f"{PODS}/p?propagationPolicy=Foreground").json["metadata"]
+    assert [first["finalizers"], second["finalizers"]] == [["orphan"], ["foregroundDeletion"]]
+    assert http.delete(f"{PODS}/p?propagationPolicy=Background").json["metadata"]["finalizers"] == [
+        "foregroundDeletion"
+    ]
+    assert http.get(f"{PODS}/p").code == 404
+
+
+def test_a_pod_with_time_left_takes_no_other_policy(http: Http) -> None:
+    http.created(PODS, pod("p", automountServiceAccountToken=False, nodeName="n1"))
+    http.delete(f"{PODS}/p?propagationPolicy=Orphan")
+    second = http.delete(f"{PODS}/p?propagationPolicy=Foreground&gracePeriodSeconds=40").json["metadata"]
+    assert (second["finalizers"], second["deletionGracePeriodSeconds"]) == (["orphan"], 30)
+    third = http.delete(f"{PODS}/p?propagationPolicy=Foreground&gracePeriodSeconds=10").json["metadata"]
+    assert (third["finalizers"], third["deletionGracePeriodSeconds"]) == (["foregroundDeletion"], 10)

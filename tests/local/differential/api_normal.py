@@ -39,6 +39,8 @@ class Normalizer:
         """The comparable form of one answer; to be called in the order of the operations."""
         self._place, self._count = str(operation["id"]), 0
         self._learn_names(answer.body)
+        if operation.get("generates") and answer.code >= 400 and isinstance(answer.body, dict):
+            self._learn_refused((answer.body.get("details") or {}).get("name"))
         body = _conflicts_ordered(answer.body)
         if "watch" in operation and isinstance(body, list):
             seen: Any = [self._event(event) for event in body if _counts(event)]
@@ -73,6 +75,11 @@ class Normalizer:
                 self._names[name] = f"<name@{self._place}.{len(self._names)}>"
             for item in value.values():
                 self._learn_names(item)
+
+    def _learn_refused(self, name: str | None) -> None:
+        """A refusal quotes the name that the object would have had."""
+        if name:
+            self._names.setdefault(name, f"<name@{self._place}>")
 
     def _list(self, operation: Operation, body: dict[str, Any]) -> Any:
         metadata = dict(body.get("metadata") or {})

@@ -36,12 +36,15 @@ class Reads(State):
         version = self.version(kind)
         subresource = "status" if kind.status and self.chance.random() < 0.15 else ""
         name = self.name(kind)
-        query, fresh = {}, False
-        if self.chance.random() < 0.2:
-            query, fresh = {"resourceVersion": "0"}, False
+        query = {}
+        roll = self.chance.random()
+        if roll < 0.2:
+            query = {"resourceVersion": "0"}
+        elif roll < 0.3 and self.written:
+            query = {"resourceVersion": f"${{rv:{self.written[-1][2]}}}"}
         path = kind.path(version, NAMESPACE, name, subresource)
         operation: Operation = {"method": "GET", "path": path, "query": query, "target": name}
-        return {**operation, "fresh": True} if fresh or query else operation
+        return {**operation, "fresh": True} if query else operation
 
     def _selecting(self, kind: Kind) -> tuple[Object, Object, str]:
         """Query parameters of selectors, labels that they select, and the name they ask for."""
@@ -107,6 +110,8 @@ class Reads(State):
         roll = chance.random()
         if roll < 0.4 and seen:
             query["resourceVersion"] = f"${{rv:{chance.choice(seen)}}}"
+            if chance.random() < 0.15:
+                query |= {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
         elif roll < 0.6:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
             if chance.random() < 0.8:

@@ -111,6 +111,8 @@ class Sequence(Writes, Reads):
             query["dryRun"] = "All"
         if method == "DELETE" and operation.get("body") and query.pop("dryRun", None):
             operation["body"]["dryRun"] = ["All"]
+        if method == "DELETE" and operation.get("body"):
+            operation["form"] = chance.choices(("json", "yaml", "protobuf"), (6, 1, 2))[0]
         if method in ("POST", "PUT") and "base" not in operation:
             operation["form"] = chance.choices(("json", "yaml", "protobuf"), (6, 1, 2))[0]
             if operation["form"] == "protobuf" and operation.get("unknown"):

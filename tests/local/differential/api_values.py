@@ -117,6 +117,8 @@ def pod(_: random.Random, name: str) -> Object:
         used = [some(name=item["name"], request=maybe(chance, 0.4, lambda: "r0")) for item in claims]
         resources = some(claims=used or None)
         containers.append(some(name=f"c{index}", image="probe:1", resources=resources or None))
+    if chance.random() < 0.3:
+        containers[0].setdefault("resources", {})["limits"] = {_EXTENDED: "1"}
     spec = some(
         automountServiceAccountToken=False,
         serviceAccountName="default",
@@ -137,8 +139,13 @@ def pod_status(chance: random.Random, name: str) -> Object:
         for item in claims
         if chance.random() < 0.8
     ]
+    first = pod(chance, name)["spec"]["containers"][0]
+    mapping = {"containerName": first["name"], "resourceName": _EXTENDED, "requestName": "r0"}
+    extended = {"resourceClaimName": "made-up", "requestMappings": [mapping]}
+    asks = "limits" in first.get("resources", {})
     return some(
         phase=chance.choice(("Pending", "Running")),
+        extendedResourceClaimStatus=extended if asks and chance.random() < 0.7 else None,
         resourceClaimStatuses=statuses or None,
         conditions=maybe(
             chance, 0.4, lambda: [{"type": "PodScheduled", "status": "True", "lastTransitionTime": STAMP}]
@@ -146,6 +153,7 @@ def pod_status(chance: random.Random, name: str) -> Object:
     )
 
 
+_EXTENDED: Final = "example.com/gpu"
 _META: Final = ("metadata.name=$NAME", "metadata.name!=$NAME", "metadata.namespace=$NS")
 _DRA_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 

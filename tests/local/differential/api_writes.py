@@ -37,9 +37,11 @@ class Writes(State):
         version, number = self.version(kind), len(self.operations)
         # Prefixes of their own keep the order of lists.
         prefix = f"g{number}{self.chance.choice(('-', '', 'x' * 70))}"
-        body = self.body(kind, version, "", generateName=prefix)
         reference = f"${{name:{number}}}"
         self.names[kind.plural].append(reference)
+        # Drawn by the reference, as all later bodies of the object are.
+        body = self.body(kind, version, reference, generateName=prefix)
+        del body["metadata"]["name"]
         path = kind.path(version, NAMESPACE)
         return {"method": "POST", "path": path, "body": body, "target": reference, "generates": True}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum
 from typing import Any, Final
 
 from clusters.api_status import ApiError, not_found
@@ -95,25 +96,36 @@ def _bump(metadata: dict[str, Any]) -> None:
         metadata["generation"] += 1
 
 
-def _graceful(obj: Object, options: DeleteOptions, now: float) -> tuple[bool, int]:
-    """Give a copy of a pod its deletion time; returns whether anything changes, and the grace in force."""
+class _Grace(Enum):
+    """How a pod takes one more request to delete it."""
+
+    PENDING = "its end is near enough: nothing changes"
+    SET = "it gets a new time to end"
+    OVER = "its time is up: it is deleted as other kinds are"
+
+
+def _graceful(obj: Object, options: DeleteOptions, now: float) -> tuple[_Grace, int]:
+    """Give a copy of a pod its deletion time; returns what that comes to, and the grace in force."""
     metadata = obj["metadata"]
-    if "deletionTimestamp" in metadata:
-        current = metadata.get("deletionGracePeriodSeconds", 0)
-        if options.grace is None:
-            return False, current
-        wanted = 1 if options.grace < 0 else options.grace
-        if wanted >= current:
-            return False, current
-        end = max(parse(metadata["deletionTimestamp"]) - current + wanted, now)
-        metadata["deletionTimestamp"] = timestamp(end)
-        metadata["deletionGracePeriodSeconds"] = wanted
-        return True, wanted
-    grace = _pod_grace(obj, options)
-    metadata["deletionTimestamp"] = timestamp(now + grace)
-    metadata["deletionGracePeriodSeconds"] = grace
-    _bump(metadata)
-    return True, grace
+    if "deletionTimestamp" not in metadata:
+        grace = _pod_grace(obj, options)
+        metadata["deletionTimestamp"] = timestamp(now + grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+        _bump(metadata)
+        return _Grace.SET, grace
+    current = metadata.get("deletionGracePeriodSeconds", 0)
+    if current == 0:
+        return _Grace.OVER, 0
+    wanted = current if options.grace is None else 1 if options.grace < 0 else options.grace
+    if wanted >= current:
+        return _Grace.PENDING, current
+    end = parse(metadata["deletionTimestamp"]) - current + wanted
+    if end < now:
+        # Somebody still has to see that it ends, unless it is to be gone at once.
+        end, wanted = now, min(wanted, 1)
+    metadata["deletionTimestamp"] = timestamp(end)
+    metadata["deletionGracePeriodSeconds"] = wanted
+    return _Grace.SET, wanted
 
 
 def _mark(obj: Object, now: float) -> None:
@@ -153,13 +165,11 @@ def _remove(call: Call, served: Served, old: Object, options: DeleteOptions) -> 
     metadata = new["metadata"]
     finalizers = _new_finalizers(old, options, orphans=served.resource.orphans)
     is_pod = (resource.group, resource.plural) == ("", "pods")
-    immediate = not finalizers
-    if is_pod:
-        changed, grace = _graceful(new, options, now)
-        if not changed and (grace > 0 or finalizers):
-            return old, False
-        immediate = immediate and grace == 0
-    elif finalizers:
+    state, grace = _graceful(new, options, now) if is_pod else (_Grace.OVER, 0)
+    if state is _Grace.PENDING:
+        return old, False
+    immediate = not finalizers and grace == 0
+    if state is _Grace.OVER and finalizers:
         _mark(new, now)
     if finalizers:
         metadata["finalizers"] = finalizers
@@ -168,7 +178,7 @@ def _remove(call: Call, served: Served, old: Object, options: DeleteOptions) -> 
     if immediate:
         if options.dry_run:
             return new, True
-        if is_pod and new != old:
+        if state is _Grace.SET and new != old:
             # As a real server: the mark of the deletion is a write of its own.
             store.update(resource.key, new)
         return store.delete(resource.key, metadata.get("namespace", ""), metadata["name"]), True
