@@ -15,6 +15,7 @@ from . import types
 from .deep import with_room
 from .errors import CompileError, CostLimitExceededError, EvalError, InternalError
 from .frame import Frame
+from .patches import JSON_PATCHES, PatchStructs
 from .types import Type
 from .values import GO_NAMES, MISSING, RUNTIME_TYPES, CelMap
 
@@ -116,7 +117,7 @@ class Environment:
 
     `variables` are the types of composed variables; None where there cannot be any. `stored` expressions may use
     what this version of Kubernetes brought, new ones what the previous version knows. A check of types does not know
-    `authorizer.requestResource`.
+    `authorizer.requestResource`. `patches`: expressions make objects or JSON patches.
     """
 
     params: bool = False
@@ -124,6 +125,7 @@ class Environment:
     variables: Mapping[str, Type] | None = None
     stored: bool = False
     objects: ObjectTypes | None = None
+    patches: bool = False
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,10 @@ def _names(environment: Environment) -> Names:
     if environment.variables is not None:
         variables["variables"] = types.struct(_COMPOSED)
         structs[_COMPOSED] = environment.variables
-    return Names(variables, base_functions(includes=environment.stored), structs, TYPE_NAMES)
+    functions = base_functions(includes=environment.stored)
+    if environment.patches:
+        structs, functions = PatchStructs(structs), {**functions, **JSON_PATCHES}
+    return Names(variables, functions, structs, TYPE_NAMES)
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ from typing import Any
 from .attributes import Run
 from .errors import EvalError
 from .frame import Frame
+from .patches import maker_of
 from .steps import UNHASHABLE, Meter, Step, unhashable, watched
 from .values import MISSING, CelMap, OptionalValue, shown
 
@@ -88,23 +89,36 @@ class MapStep(Step):
 
 
 class StructStep(Step):
-    """`Name{field: value}`: the only type that can be named has no values."""
+    """`Name{field: value, ?field: value}`; entries are (field, value, optional)."""
 
-    def __init__(self, id: int, name: str, values: Sequence[Step]) -> None:
+    def __init__(self, id: int, name: str, entries: Sequence[tuple[str, Step, bool]]) -> None:
         self.id = id
         self._name = name
-        self._values = values
+        self._entries = entries
 
     def compile(self, meter: Meter | None) -> Run:
         """See Step."""
-        runs = tuple(value.compile(meter) for value in self._values)
+        runs = tuple((field, value.compile(meter), optional) for field, value, optional in self._entries)
         name = self._name
+        make = maker_of(name)
 
         def run(frame: Frame) -> Any:
-            for value in runs:
-                value(frame)
-            raise EvalError(f"unknown type '{name}'")
+            fields: dict[str, Any] = {}
+            for field, make_value, optional in runs:
+                value = make_value(frame)
+                if optional:
+                    if type(value) is not OptionalValue:
+                        raise EvalError(
+                            f"cannot initialize optional entry '{field}' from non-optional value {shown(value)}"
+                        )
+                    if value.value is MISSING:
+                        continue
+                    value = value.value
+                fields[field] = value
+            if make is None:
+                raise EvalError(f"unknown type '{name}'")
+            return make(fields)
 
         if meter is None:
             return run
-        return watched(run, meter.constructor(self.id, [value.id for value in self._values], 40))
+        return watched(run, meter.constructor(self.id, [value.id for _, value, _ in self._entries], 40))

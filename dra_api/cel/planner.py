@@ -181,7 +181,8 @@ class Planner:
         return _folded(step) if constant else step
 
     def _struct(self, node: StructExpr) -> Step:
-        return StructStep(node.id, node.name, [self.plan(entry.value) for entry in node.entries])
+        entries = [(entry.key, self.plan(entry.value), entry.optional) for entry in node.entries]
+        return StructStep(node.id, node.name, entries)
 
     def _comprehension(self, node: Comprehension) -> Step:
         init = InitStep(self.plan(node.accu_init))

@@ -1,4 +1,4 @@
-"""Rules for ValidatingAdmissionPolicies and their bindings; expressions are compiled.
+"""Rules for admission policies of both kinds and their bindings; expressions are compiled.
 
 Source: kubernetes v1.37.2 `pkg/apis/admissionregistration/validation`.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ..cel import types
 from ..cel.admission import Environment, compile_expression, variable_type
 from ..cel.errors import CompileError
+from ..cel.patches import OBJECT_TYPE, PATCHES_TYPE
 from ..errors import FieldError
 from .conditions import check_conditions
 from .findings import Findings
@@ -34,6 +36,12 @@ _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _MAX_ANNOTATIONS: Final = 20
 _MAX_ANNOTATION_EXPRESSION: Final = 5 * 1024
 _ITEMS: Final = "validations or auditAnnotations must contain at least one item"
+_REINVOCATION: Final = ("IfNeeded", "Never")
+_MUTABLE: Final = ("*", "CONNECT", "CREATE", "UPDATE")
+_PATCHES: Final = {
+    "ApplyConfiguration": ("applyConfiguration", OBJECT_TYPE),
+    "JSONPatch": ("jsonPatch", PATCHES_TYPE),
+}
 _BOTH: Final = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API "
     "response and headers serves no purpose)"
@@ -61,6 +69,23 @@ def validate_binding(binding: Object) -> list[FieldError]:
     check_param_ref(found, spec.get("paramRef"), "spec.paramRef")
     check_match_resources(found, spec.get("matchResources"), "spec.matchResources")
     _check_actions(found, spec.get("validationActions") or [], "spec.validationActions")
+    return found.errors()
+
+
+def validate_mutating_policy(policy: Object, old: Object | None = None) -> list[FieldError]:
+    """All errors of a new or changed MutatingAdmissionPolicy beside its metadata."""
+    found = Findings()
+    _MutatingPolicy(found, policy, old).check()
+    return found.errors()
+
+
+def validate_mutating_binding(binding: Object) -> list[FieldError]:
+    """All errors of a MutatingAdmissionPolicyBinding beside its metadata."""
+    found = Findings()
+    spec = binding.get("spec") or {}
+    check_policy_name(found, spec.get("policyName") or "", "spec.policyName", declared=False)
+    check_param_ref(found, spec.get("paramRef"), "spec.paramRef")
+    check_match_resources(found, spec.get("matchResources"), "spec.matchResources")
     return found.errors()
 
 
@@ -93,7 +118,7 @@ def _check_actions(found: Findings, actions: Sequence[str], path: str) -> None:
         found.required(path, declared=True)
 
 
-class _Policy:
+class _AnyPolicy:
     """One check of one policy: variables are known to the expressions after them."""
 
     def __init__(self, found: Findings, policy: Object, old: Object | None) -> None:
@@ -104,8 +129,8 @@ class _Policy:
         self._variables: dict[str, types.Type] | None = {} if self._spec.get("variables") else None
         self._params = self._spec.get("paramKind") is not None
 
-    def check(self) -> None:
-        """Report all that is wrong."""
+    def check_common(self) -> None:
+        """What policies of both kinds have: what they match, conditions, variables."""
         found, spec = self._found, self._spec
         policy = spec.get("failurePolicy")
         if policy is None:
@@ -121,6 +146,7 @@ class _Policy:
             check_match_resources(found, constraints, "spec.matchConstraints")
             if not constraints.get("resourceRules"):
                 found.required("spec.matchConstraints.resourceRules")
+            self._operations(constraints.get("resourceRules") or [])
         if self._old is None or any(
             (spec.get(field) or None) != (self._old.get(field) or None)
             for field in ("paramKind", "matchConditions")
@@ -128,14 +154,9 @@ class _Policy:
             self._match_conditions(spec.get("matchConditions") or [])
         for index, variable in enumerate(spec.get("variables") or []):
             self._variable(variable, f"spec.variables[{index}]")
-        validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
-        if not validations and not annotations:
-            found.required("spec.validations", _ITEMS)
-            found.required("spec.auditAnnotations", _ITEMS)
-            return
-        for index, validation in enumerate(validations):
-            self._validation(validation, f"spec.validations[{index}]")
-        self._annotations(annotations)
+
+    def _operations(self, rules: Sequence[Object]) -> None:
+        """Which operations a policy of this kind cannot be about."""
 
     def _match_conditions(self, conditions: Sequence[Object]) -> None:
         found, path = self._found, "spec.matchConditions"
@@ -171,6 +192,52 @@ class _Policy:
         output = self._compile(expression, self._environment(stored), (), f"{path}.expression")
         if self._variables is not None:
             self._variables[name] = variable_type(output)
+
+    def _environment(self, stored: bool, *, authorizer: bool = True) -> Environment:
+        variables = None if self._variables is None else dict(self._variables)
+        return Environment(self._params, authorizer, variables, stored)
+
+    def _known(self, expression: str, holder: str, field: str) -> bool:
+        """Whether the stored policy has the expression in the same place: then it may stay."""
+        if self._old is None:
+            return False
+        return any(each.get(field) == expression for each in self._old.get(holder) or [])
+
+    def _compile(
+        self,
+        expression: str,
+        environment: Environment,
+        results: Sequence[types.Type],
+        path: str,
+        shown: str | None = None,
+    ) -> types.Type | None:
+        """The type of the expression; None for one that does not compile, which is reported."""
+        try:
+            return compile_expression(expression, environment, results).output
+        except CompileError as error:
+            value = expression if shown is None else shown
+            if error.type == "Internal":
+                self._found.add(FieldError("Internal", path, error.message))
+            else:
+                self._found.invalid(path, value, error.message)
+            return None
+
+
+class _Policy(_AnyPolicy):
+    """A ValidatingAdmissionPolicy."""
+
+    def check(self) -> None:
+        """Report all that is wrong."""
+        self.check_common()
+        found, spec = self._found, self._spec
+        validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
+        if not validations and not annotations:
+            found.required("spec.validations", _ITEMS)
+            found.required("spec.auditAnnotations", _ITEMS)
+            return
+        for index, validation in enumerate(validations):
+            self._validation(validation, f"spec.validations[{index}]")
+        self._annotations(annotations)
 
     def _validation(self, validation: Object, path: str) -> None:
         found = self._found
@@ -224,31 +291,61 @@ class _Policy:
             results = (types.STRING, types.NULL)
             self._compile(trimmed, self._environment(stored), results, path, shown=expression)
 
-    def _environment(self, stored: bool, *, authorizer: bool = True) -> Environment:
-        variables = None if self._variables is None else dict(self._variables)
-        return Environment(self._params, authorizer, variables, stored)
 
-    def _known(self, expression: str, holder: str, field: str) -> bool:
-        """Whether the stored policy has the expression in the same place: then it may stay."""
-        if self._old is None:
-            return False
-        return any(each.get(field) == expression for each in self._old.get(holder) or [])
+class _MutatingPolicy(_AnyPolicy):
+    """A MutatingAdmissionPolicy."""
 
-    def _compile(
-        self,
-        expression: str,
-        environment: Environment,
-        results: Sequence[types.Type],
-        path: str,
-        shown: str | None = None,
-    ) -> types.Type | None:
-        """The type of the expression; None for one that does not compile, which is reported."""
-        try:
-            return compile_expression(expression, environment, results).output
-        except CompileError as error:
-            value = expression if shown is None else shown
-            if error.type == "Internal":
-                self._found.add(FieldError("Internal", path, error.message))
-            else:
-                self._found.invalid(path, value, error.message)
-            return None
+    def __init__(self, found: Findings, policy: Object, old: Object | None) -> None:
+        super().__init__(found, policy, old)
+        self._variables = {}
+
+    def check(self) -> None:
+        """Report all that is wrong."""
+        self.check_common()
+        found, spec = self._found, self._spec
+        mutations = spec.get("mutations") or []
+        if not mutations:
+            found.required("spec.mutations", "mutations must contain at least one item")
+        for index, mutation in enumerate(mutations):
+            self._mutation(mutation, f"spec.mutations[{index}]")
+        policy = spec.get("reinvocationPolicy") or ""
+        if not policy:
+            found.required("spec.reinvocationPolicy")
+        elif policy not in _REINVOCATION:
+            found.add(not_supported("spec.reinvocationPolicy", policy, _REINVOCATION))
+
+    def _operations(self, rules: Sequence[Object]) -> None:
+        for rule in rules:
+            for operation in rule.get("operations") or []:
+                if operation not in _MUTABLE:
+                    path = "spec.matchConstraints.resourceRules.operations"
+                    self._found.add(not_supported(path, operation, _MUTABLE))
+
+    def _mutation(self, mutation: Object, path: str) -> None:
+        found, kind = self._found, mutation.get("patchType") or ""
+        if not kind:
+            found.required(f"{path}.patchType")
+            return
+        if kind not in _PATCHES:
+            found.add(not_supported(f"{path}.patchType", kind, tuple(_PATCHES)))
+            return
+        field, result = _PATCHES[kind]
+        other = next(name for name, _ in _PATCHES.values() if name != field)
+        holder = mutation.get(field)
+        if holder is None:
+            found.required(f"{path}.{field}", f"must be specified when patchType is {kind}")
+        else:
+            self._patch(holder.get("expression") or "", field, result, f"{path}.{field}.expression")
+        if mutation.get(other) is not None:
+            text = f"must not be specified when patchType is {kind}"
+            found.invalid(f"{path}.{other}", f"{{{other}}}", text)
+
+    def _patch(self, expression: str, field: str, result: types.Type, path: str) -> None:
+        trimmed = expression.strip()
+        if not trimmed:
+            self._found.required(path)
+            return
+        known = [] if self._old is None else self._old.get("mutations") or []
+        stored = any((each.get(field) or {}).get("expression") == expression for each in known)
+        environment = replace(self._environment(stored), patches=True)
+        self._compile(trimmed, environment, (result,), path)

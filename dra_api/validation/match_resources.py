@@ -93,12 +93,12 @@ def check_param_kind(found: Findings, kind: Object, path: str) -> None:
         found.invalid(f"{path}.kind", name, text)
 
 
-def check_policy_name(found: Findings, name: str, path: str) -> None:
+def check_policy_name(found: Findings, name: str, path: str, *, declared: bool = True) -> None:
     """The policy of a binding."""
     if name:
         found.invalid_each(path, name, is_subdomain(name, prefix=False))
     else:
-        found.required(path, declared=True)
+        found.required(path, declared=declared)
 
 
 def check_conditions_named(found: Findings, conditions: Sequence[Object], path: str) -> None:

@@ -16,11 +16,16 @@ def load(name: str) -> Any:
     return json.loads(gzip.decompress((Path(__file__).parent / "data" / name).read_bytes()))
 
 
-def send(client: Http, sent: dict[str, Any]) -> dict[str, Any]:
-    """Send a recorded request; the answer as it is recorded."""
+def request(client: Http, sent: dict[str, Any]) -> Answer:
+    """Send a recorded request."""
     query = "&".join(f"{key}={value}" for key, value in sent.get("query", {}).items())
     path = f"{sent['path']}?{query}" if query else sent["path"]
-    return shown(client.request(sent["method"], path, sent.get("body"), sent.get("type", JSON)))
+    return client.request(sent["method"], path, sent.get("body"), sent.get("type", JSON))
+
+
+def send(client: Http, sent: dict[str, Any]) -> dict[str, Any]:
+    """Send a recorded request; the answer as it is recorded."""
+    return shown(request(client, sent))
 
 
 def shown(answer: Answer) -> dict[str, Any]:

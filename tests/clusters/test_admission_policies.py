@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies: the answers of a real server of Kubernetes 1.37.2, recorded in data/."""
+"""Admission policies of both kinds: the answers of a real server of Kubernetes 1.37.2, recorded in data/."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from clusters.embedded.apiserver.thread import ServerThread
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 RECORDED = recorded.load("admission_policies.json.gz")
+MUTATING = recorded.load("mutating_policies.json.gz")
+# What no two servers have in common.
+OWN_METADATA = ("uid", "creationTimestamp", "resourceVersion", "managedFields")
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +40,11 @@ def clients(server: ServerThread) -> Iterator[dict[str, Http]]:
 
 
 def path_of(obj: dict[str, Any]) -> str:
-    plural = "policies" if obj["kind"].endswith("Policy") else "policybindings"
-    return f"{GROUP}/validatingadmission{plural}"
+    plural = obj["kind"].lower().replace("admissionpolicy", "admissionpolicies")
+    return f"{GROUP}/{plural.replace('policiesbinding', 'policybindings')}"
 
 
-@pytest.mark.parametrize("case", RECORDED["refused"], ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", [*RECORDED["refused"], *MUTATING["refused"]], ids=lambda case: case["name"])
 def test_a_policy_or_binding_that_is_wrong_is_refused_in_the_words_of_a_real_server(
     case: dict[str, Any], clients: dict[str, Http]
 ) -> None:
@@ -54,9 +57,28 @@ def test_policies_decide_about_requests_as_in_a_real_server(
     case: dict[str, Any], clients: dict[str, Http]
 ) -> None:
     admin, namespace = clients["admin"], f"ns-{case['name']}"
-    admin.created(
-        "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    )
+    begin(admin, namespace, case)
+    for sent in case["requests"]:
+        assert recorded.send(clients[sent.get("user", "admin")], sent) == sent["answer"]
+
+
+@pytest.mark.parametrize("case", MUTATING["cases"], ids=lambda case: case["name"])
+def test_policies_change_objects_as_in_a_real_server(case: dict[str, Any], clients: dict[str, Http]) -> None:
+    admin = clients["admin"]
+    begin(admin, f"ms-{case['name']}", case)
+    for sent in case["requests"]:
+        answer = recorded.request(admin, sent)
+        assert recorded.shown(answer) == sent["answer"]
+        if "object" in sent:
+            obj = answer.json
+            for name in OWN_METADATA:
+                obj["metadata"].pop(name, None)
+            assert obj == sent["object"]
+
+
+def begin(admin: Http, namespace: str, case: dict[str, Any]) -> None:
+    """The namespace of a case with its parameters, and its policies."""
+    admin.created("/api/v1/namespaces", {"metadata": {"name": namespace}})
     admin.created(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
     let_bob_create(admin, namespace)
     for obj in case["objects"]:
@@ -65,8 +87,6 @@ def test_policies_decide_about_requests_as_in_a_real_server(
         stored = admin.created(path_of(policy["object"]), policy["object"])
         assert stored["spec"] == policy["stored"]
         assert stored["metadata"]["generation"] == 1
-    for sent in case["requests"]:
-        assert recorded.send(clients[sent.get("user", "admin")], sent) == sent["answer"]
 
 
 def let_bob_create(admin: Http, namespace: str) -> None:

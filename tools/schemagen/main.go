@@ -25,7 +25,10 @@ var kinds = map[string][]string{
 		"Binding", "ConfigMap", "Event", "LimitRange", "Namespace", "Node", "PersistentVolumeClaim", "Pod", "PodTemplate",
 		"ResourceQuota", "Secret", "Service", "ServiceAccount",
 	},
-	"admissionregistration.k8s.io/v1": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+	"admissionregistration.k8s.io/v1": {
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	},
 	"apps/v1":                         nil,
 	"authentication.k8s.io/v1":        nil,
 	"authorization.k8s.io/v1":         nil,

@@ -24,10 +24,19 @@ def quota(obj: Object, now: float) -> list[Any]:
 
 def validating_policy(obj: Object, now: float) -> list[Any]:
     """Name, Validations, ParamKind, Age."""
+    return _policy(obj, now, "validations")
+
+
+def mutating_policy(obj: Object, now: float) -> list[Any]:
+    """Name, Mutations, ParamKind, Age."""
+    return _policy(obj, now, "mutations")
+
+
+def _policy(obj: Object, now: float, counted: str) -> list[Any]:
     spec = obj.get("spec") or {}
     kind = spec.get("paramKind")
     shown = _UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
-    return [obj["metadata"].get("name", ""), len(spec.get("validations") or []), shown, age(obj, now)]
+    return [obj["metadata"].get("name", ""), len(spec.get(counted) or []), shown, age(obj, now)]
 
 
 def policy_binding(obj: Object, now: float) -> list[Any]:

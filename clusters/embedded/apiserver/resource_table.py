@@ -314,6 +314,24 @@ _ADMISSION: Final = "admissionregistration.k8s.io"
 _POLICIES: Final = (
     Resource(
         _ADMISSION,
+        "mutatingadmissionpolicies",
+        "MutatingAdmissionPolicy",
+        False,
+        categories=("api-extensions",),
+        unconditional=frozenset(),
+        fields=_NAME,
+    ),
+    Resource(
+        _ADMISSION,
+        "mutatingadmissionpolicybindings",
+        "MutatingAdmissionPolicyBinding",
+        False,
+        categories=("api-extensions",),
+        unconditional=frozenset(),
+        fields=_NAME,
+    ),
+    Resource(
+        _ADMISSION,
         "validatingadmissionpolicies",
         "ValidatingAdmissionPolicy",
         False,

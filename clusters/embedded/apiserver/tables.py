@@ -295,6 +295,12 @@ _TABLES: Final[dict[str, Table]] = {
         lambda obj, now: [_name(obj), (obj.get("spec") or {}).get("holderIdentity") or "", age(obj, now)],
     ),
     "ResourceQuota": Table(_columns("Name", "Request", "Limit", "Age"), policy_cells.quota),
+    "MutatingAdmissionPolicy": Table(
+        _columns("Name", "Mutations", "ParamKind", "Age", mutations="integer"), policy_cells.mutating_policy
+    ),
+    "MutatingAdmissionPolicyBinding": Table(
+        _columns("Name", "PolicyName", "ParamRef", "Age"), policy_cells.policy_binding
+    ),
     "ValidatingAdmissionPolicy": Table(
         _columns("Name", "Validations", "ParamKind", "Age", validations="integer"), policy_cells.validating_policy
     ),

@@ -9,6 +9,7 @@ from clusters.embedded.apiserver.admission.namespace_lifecycle import NamespaceL
 from clusters.embedded.apiserver.admission.node_declared_features import NodeDeclaredFeatureValidator
 from clusters.embedded.apiserver.admission.node_restriction import NodeRestriction
 from clusters.embedded.apiserver.admission.plugin import Context, Plugin
+from clusters.embedded.apiserver.admission.policies.mutating import MutatingAdmissionPolicy
 from clusters.embedded.apiserver.admission.policies.validating import ValidatingAdmissionPolicy
 from clusters.embedded.apiserver.admission.priority import Priority
 from clusters.embedded.apiserver.admission.request import Request
@@ -25,6 +26,7 @@ PLUGINS: Sequence[type[Plugin]] = (
     Priority,
     DefaultTolerationSeconds,
     NodeDeclaredFeatureValidator,
+    MutatingAdmissionPolicy,
     ValidatingAdmissionPolicy,
     ResourceQuota,
 )
@@ -58,6 +60,10 @@ class Chain:
         """Let each plugin change the object; the first ApiError ends the request."""
         for plugin in self._plugins:
             plugin.mutate(request)
+        if request.repeat:
+            request.repeated = True
+            for plugin in self._plugins:
+                plugin.mutate(request)
 
     def validate(self, request: Request) -> None:
         """Let each plugin judge the final object; the first ApiError ends the request."""

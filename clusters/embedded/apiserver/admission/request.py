@@ -20,7 +20,8 @@ class Request:
 
     `object` is None for DELETE, `old_object` for CREATE; both are in the storage version. `name` may be empty
     on CREATE and in a DELETE of a collection. `options` are the create, update or delete options, `warnings` the texts
-    for Warning headers of the answer.
+    for Warning headers of the answer. A plugin that changed the object may ask for a second round of all mutating
+    plugins by `repeat`; in that round `repeated` is set. `notes` are what plugins keep from one round to the other.
     """
 
     user: User
@@ -37,6 +38,9 @@ class Request:
     dry_run: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    repeat: bool = False
+    repeated: bool = False
+    notes: dict[str, Any] = field(default_factory=dict)
 
     def is_for(self, resource: str, group: str = "", subresource: str = "") -> bool:
         """Whether the request is about this resource and subresource."""

@@ -51,13 +51,13 @@ class PolicyStrategy(_AdmissionStrategy):
 
     def validate_create(self, new: Object, write: Write) -> list[FieldError]:
         """Rules, and whether the writer may read parameters."""
-        errors = [*admission_policy.validate_policy(new), *_refuse_static(new)]
+        errors = [*self._errors(new, None), *_refuse_static(new)]
         return errors or _check_param_kind(new, write)
 
     def validate_update(self, new: Object, old: Object, write: Write) -> list[FieldError]:
         """The same for a change; rights count for new kinds of parameters only."""
         _warn_static(new, write)
-        errors = admission_policy.validate_policy(new, old)
+        errors = self._errors(new, old)
         if errors or _spec(old).get("paramKind") == _spec(new).get("paramKind"):
             return errors
         return _check_param_kind(new, write)
@@ -66,21 +66,58 @@ class PolicyStrategy(_AdmissionStrategy):
         """See dra_api.validation.admission_policy."""
         return admission_policy.validate_policy_status(new)
 
+    @staticmethod
+    def _errors(new: Object, old: Object | None) -> list[FieldError]:
+        return admission_policy.validate_policy(new, old)
+
+
+class MutatingPolicyStrategy(PolicyStrategy):
+    """MutatingAdmissionPolicies, which have no status."""
+
+    def prepare_create(self, new: Object, write: Write) -> None:
+        """The first generation."""
+        _AdmissionStrategy.prepare_create(self, new, write)
+
+    def prepare_update(self, new: Object, old: Object, write: Write) -> None:
+        """Changes count."""
+        _AdmissionStrategy.prepare_update(self, new, old, write)
+
+    @staticmethod
+    def _errors(new: Object, old: Object | None) -> list[FieldError]:
+        return admission_policy.validate_mutating_policy(new, old)
+
 
 class BindingStrategy(_AdmissionStrategy):
-    """Their bindings."""
+    """Bindings of ValidatingAdmissionPolicies."""
+
+    policies = "validatingadmissionpolicies"
+    """The resource of the policies."""
 
     def validate_create(self, new: Object, write: Write) -> list[FieldError]:
         """Rules, and whether the writer may read the parameters."""
-        errors = [*admission_policy.validate_binding(new), *_refuse_static(new)]
-        return errors or _check_param_ref(new, write)
+        errors = [*self._errors(new), *_refuse_static(new)]
+        return errors or _check_param_ref(new, write, self.policies)
 
     def validate_update(self, new: Object, old: Object, write: Write) -> list[FieldError]:
         """The same for a change; rights count for other parameters or policies only."""
         _warn_static(new, write)
-        errors = admission_policy.validate_binding(new)
+        errors = self._errors(new)
         same = all(_spec(old).get(field) == _spec(new).get(field) for field in ("paramRef", "policyName"))
-        return errors if errors or same else _check_param_ref(new, write)
+        return errors if errors or same else _check_param_ref(new, write, self.policies)
+
+    @staticmethod
+    def _errors(new: Object) -> list[FieldError]:
+        return admission_policy.validate_binding(new)
+
+
+class MutatingBindingStrategy(BindingStrategy):
+    """Bindings of MutatingAdmissionPolicies."""
+
+    policies = "mutatingadmissionpolicies"
+
+    @staticmethod
+    def _errors(new: Object) -> list[FieldError]:
+        return admission_policy.validate_mutating_binding(new)
 
 
 def _spec(obj: Object) -> dict[str, Any]:
@@ -130,13 +167,13 @@ def _check_param_kind(policy: Object, write: Write) -> list[FieldError]:
     return [FieldError("Forbidden", "spec.paramKind", why)]
 
 
-def _check_param_ref(binding: Object, write: Write) -> list[FieldError]:
+def _check_param_ref(binding: Object, write: Write, policies: str) -> list[FieldError]:
     reference = _spec(binding).get("paramRef")
     if reference is None or MASTERS in write.user.groups:
         return []
     user, name = _shown(write.user), reference.get("name", "")
     verb = "get" if name else "list"
-    policy = write.reader.get(_GROUP, "validatingadmissionpolicies", "", _spec(binding).get("policyName", ""))
+    policy = write.reader.get(_GROUP, policies, "", _spec(binding).get("policyName", ""))
     group = version = resource = "*"
     unknown = f'user {user} does not have "{verb}" permission for all groups, versions and resources'
     why = f'user {user} does not have "{verb}" permission on the object referenced by paramRef'

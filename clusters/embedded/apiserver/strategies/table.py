@@ -6,7 +6,12 @@ from typing import Final
 
 from clusters.embedded.apiserver.resources import Resource
 from clusters.embedded.apiserver.strategies import core, resource, workloads
-from clusters.embedded.apiserver.strategies.admission_policy import BindingStrategy, PolicyStrategy
+from clusters.embedded.apiserver.strategies.admission_policy import (
+    BindingStrategy,
+    MutatingBindingStrategy,
+    MutatingPolicyStrategy,
+    PolicyStrategy,
+)
 from clusters.embedded.apiserver.strategies.base import Strategy
 from clusters.embedded.apiserver.strategies.pod import PodStrategy
 from clusters.embedded.apiserver.strategies.quota import QuotaStrategy
@@ -29,6 +34,8 @@ _TABLE: Final[dict[tuple[str, str], Strategy]] = {
     ("batch", "cronjobs"): workloads.WorkloadStrategy(),
     ("batch", "jobs"): workloads.JobStrategy(),
     ("policy", "poddisruptionbudgets"): workloads.WorkloadStrategy(),
+    (_ADMISSION, "mutatingadmissionpolicies"): MutatingPolicyStrategy(),
+    (_ADMISSION, "mutatingadmissionpolicybindings"): MutatingBindingStrategy(),
     (_ADMISSION, "validatingadmissionpolicies"): PolicyStrategy(),
     (_ADMISSION, "validatingadmissionpolicybindings"): BindingStrategy(),
     (_DRA, "deviceclasses"): resource.CountedStrategy(),

@@ -83,9 +83,11 @@ class Compiler:
             self._types[name] = variable_type(output)
             self.variables[name] = compiled
 
-    def compile(self, text: str, results: Sequence[types.Type], *, authorizer: bool = True) -> Compiled:
+    def compile(
+        self, text: str, results: Sequence[types.Type], *, authorizer: bool = True, patches: bool = False
+    ) -> Compiled:
         """Compile one expression; one that does not compile is an error of its evaluation."""
-        environment = Environment(self._params, authorizer, dict(self._types), stored=True)
+        environment = Environment(self._params, authorizer, dict(self._types), stored=True, patches=patches)
         try:
             return Compiled(text, compile_expression(text, environment, results))
         except CompileError as error:

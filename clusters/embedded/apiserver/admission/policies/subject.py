@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from clusters.api_status import not_found
 from clusters.embedded.apiserver.admission.request import Request
+from clusters.embedded.apiserver.auth.reader import Reader
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Object
@@ -118,3 +120,14 @@ class Subject:
         if subresource is None or not subresource.kind:
             return own
         return Kind(subresource.group or "", subresource.version, subresource.kind)
+
+
+def namespace_of(subject: Subject, reader: Reader) -> Object | None:
+    """The namespace of a request; None for requests at the cluster scope or about a namespace. Raises ApiError 404."""
+    request = subject.request
+    if not subject.namespace or (request.group, request.resource) == NAMESPACES:
+        return None
+    namespace = reader.get(*NAMESPACES, "", subject.namespace)
+    if namespace is None:
+        raise not_found("namespaces", "", subject.namespace)
+    return namespace

@@ -6,35 +6,18 @@ A policy acts from the moment it is stored; a real server needs up to a second.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from clusters.api_status import ApiError, not_found
+from clusters.api_status import ApiError
 from clusters.embedded.apiserver.admission.plugin import Context, Plugin
 from clusters.embedded.apiserver.admission.policies.decisions import Denial, ValidatingPolicy
 from clusters.embedded.apiserver.admission.policies.evaluation import Input
-from clusters.embedded.apiserver.admission.policies.matching import EXEMPT, find_match
-from clusters.embedded.apiserver.admission.policies.params import (
-    ConfigurationError,
-    collect_params,
-    find_param_kind,
-)
-from clusters.embedded.apiserver.admission.policies.subject import NAMESPACES, Match, Subject
+from clusters.embedded.apiserver.admission.policies.hooks import Bound, Hook, Hooks
+from clusters.embedded.apiserver.admission.policies.matching import EXEMPT
+from clusters.embedded.apiserver.admission.policies.subject import Subject, namespace_of
 from clusters.embedded.apiserver.admission.request import Request
-from clusters.embedded.apiserver.storage import Object
 
-_GROUP: Final = "admissionregistration.k8s.io"
-_POLICIES: Final = (_GROUP, "validatingadmissionpolicies")
-_BINDINGS: Final = (_GROUP, "validatingadmissionpolicybindings")
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
-
-
-@dataclass(frozen=True)
-class _Hook:
-    """A policy with its bindings."""
-
-    policy: Object
-    bindings: tuple[Object, ...]
 
 
 class ValidatingAdmissionPolicy(Plugin):
@@ -44,15 +27,13 @@ class ValidatingAdmissionPolicy(Plugin):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._seen: tuple[object, object] | None = None
-        self._hooks: list[_Hook] = []
-        self._compiled: dict[str, tuple[str, ValidatingPolicy]] = {}
+        self._hooks = Hooks(context, "validatingadmissionpolicies", ValidatingPolicy)
 
     def validate(self, request: Request) -> None:
         """Refuse what a policy denies, warn about what it only warns of."""
         if (request.group, request.resource) in EXEMPT:
             return
-        hooks = self._current()
+        hooks = self._hooks.current()
         if not hooks:
             return
         subject = Subject(request, self.context.resources)
@@ -62,77 +43,28 @@ class ValidatingAdmissionPolicy(Plugin):
         if denied:
             raise _refusal(request, *denied[0])
 
-    def _current(self) -> list[_Hook]:
-        reader = self.context.reader
-        seen = reader.changed(*_POLICIES), reader.changed(*_BINDINGS)
-        if seen == self._seen:
-            return self._hooks
-        bindings: dict[str, list[Object]] = {}
-        for binding in reader.list(*_BINDINGS):
-            bindings.setdefault((binding.get("spec") or {}).get("policyName", ""), []).append(binding)
-        self._hooks = [
-            _Hook(policy, tuple(bindings[policy["metadata"]["name"]]))
-            for policy in reader.list(*_POLICIES)
-            if policy["metadata"]["name"] in bindings
-        ]
-        used = {hook.policy["metadata"]["name"] for hook in self._hooks}
-        self._compiled = {name: entry for name, entry in self._compiled.items() if name in used}
-        self._seen = seen
-        return self._hooks
-
-    def _policy(self, policy: Object) -> ValidatingPolicy:
-        metadata = policy["metadata"]
-        entry = self._compiled.get(metadata["name"])
-        if entry is None or entry[0] != metadata["resourceVersion"]:
-            entry = metadata["resourceVersion"], ValidatingPolicy(policy.get("spec") or {})
-            self._compiled[metadata["name"]] = entry
-        return entry[1]
-
-    def _ask(self, hook: _Hook, subject: Subject) -> Iterator[tuple[str, Denial]]:
+    def _ask(self, hook: Hook[ValidatingPolicy], subject: Subject) -> Iterator[tuple[str, Denial]]:
         """The denials of one policy, each with the words that name policy and binding."""
-        context, spec = self.context, hook.policy.get("spec") or {}
-        name = hook.policy["metadata"]["name"]
-        match = find_match(subject, spec.get("matchConstraints") or {}, context.reader)
-        if match is None:
-            return
-        ignores = spec.get("failurePolicy") == "Ignore"
-        try:
-            kind = find_param_kind(spec, context.resources)
-        except ConfigurationError as error:
-            if not ignores:
-                yield f"'{name}'", Denial(f"failed to configure policy: {error}")
-            return
-        for binding in hook.bindings:
-            bound = binding.get("spec") or {}
-            where = f"'{name}' with binding '{binding['metadata']['name']}'"
-            narrowed = bound.get("matchResources")
-            if narrowed is not None and find_match(subject, narrowed, context.reader) is None:
+        for bound in self._hooks.bound(hook, subject):
+            where = f"'{hook.name}'"
+            if bound.binding is not None:
+                where += f" with binding '{bound.binding['metadata']['name']}'"
+            if bound.problem:
+                if not hook.ignores:
+                    yield where, Denial(bound.problem)
                 continue
-            try:
-                params = collect_params(kind, bound.get("paramRef"), subject.namespace, context.reader)
-            except ConfigurationError as error:
-                if not ignores:
-                    yield where, Denial(f"failed to configure binding: {error}")
-                continue
-            for denial in self._denials(hook.policy, subject, match, params):
-                yield from _act(bound.get("validationActions") or [], where, denial, subject.request)
+            actions = ((bound.binding or {}).get("spec") or {}).get("validationActions") or []
+            for denial in self._denials(hook, bound, subject):
+                yield from _act(actions, where, denial, subject.request)
 
-    def _denials(self, policy: Object, subject: Subject, match: Match, params: Any) -> list[Denial]:
-        namespace = self._namespace(subject) if params else None
-        compiled = self._policy(policy)
+    def _denials(self, hook: Hook[ValidatingPolicy], bound: Bound, subject: Subject) -> list[Denial]:
         found: list[Denial] = []
-        for param in params:
-            found += compiled.denials(Input(subject, match, param, namespace), self.context.authorizer)
+        if bound.params:
+            namespace = namespace_of(subject, self.context.reader)
+            for param in bound.params:
+                given = Input(subject, bound.match, param, namespace)
+                found += hook.compiled().denials(given, self.context.authorizer)
         return found
-
-    def _namespace(self, subject: Subject) -> Object | None:
-        request = subject.request
-        if not subject.namespace or (request.group, request.resource) == NAMESPACES:
-            return None
-        namespace = self.context.reader.get(*NAMESPACES, "", subject.namespace)
-        if namespace is None:
-            raise not_found("namespaces", "", subject.namespace)
-        return namespace
 
 
 def _act(actions: Any, where: str, denial: Denial, request: Request) -> Iterator[tuple[str, Denial]]:
