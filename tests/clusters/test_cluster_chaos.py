@@ -264,6 +264,18 @@ def hurry(cluster: EmbeddedCluster) -> Iterator[None]:
         thread.join(10)
 
 
+Victims = dict[str, list[tuple[str, Callable[[], object], Callable[[], object]]]]
+"""By kind: names, and how they die and come back."""
+
+
+def node_victims(cluster: Any, drivers: dict[str, DriverProcess]) -> Victims:
+    """Kubelets and drivers."""
+    return {
+        "kubelet": [(f"kubelet {n.name}", n.kubelet.kill, n.kubelet.start) for n in cluster.nodes],
+        "driver": [(f"driver {name}", one.kill, one.start) for name, one in drivers.items()],
+    }
+
+
 class Death:
     """Kills components at random until it is stopped; afterwards all of them live."""
 
@@ -275,10 +287,14 @@ class Death:
         dice: random.Random,
     ) -> None:
         self._dice, self._recorder = dice, recorder
-        kinds: dict[str, list[tuple[str, Callable[[], object], Callable[[], object]]]] = {
-            "kubelet": [(f"kubelet {n.name}", n.kubelet.kill, n.kubelet.start) for n in cluster.nodes],
-            "driver": [(f"driver {name}", one.kill, one.start) for name, one in drivers.items()],
-        }
+        self._kinds = self._victims(cluster, drivers)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._rage, daemon=True)
+        self.deaths: list[str] = []
+        self.failure: BaseException | None = None
+
+    def _victims(self, cluster: EmbeddedCluster, drivers: dict[str, DriverProcess]) -> Victims:
+        kinds = node_victims(cluster, drivers)
         for name in ("scheduler", "apiserver"):
             component = cluster.component(name)
             kinds[name] = [(name, component.kill, component.start)]
@@ -287,11 +303,7 @@ class Death:
             component = cluster.component(entry.name)
             weight = 6 if "claim" in entry.name or "garbage" in entry.name else 1
             kinds["controller"] += [(entry.name, component.kill, component.start)] * weight
-        self._kinds = kinds
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._rage, daemon=True)
-        self.deaths: list[str] = []
-        self.failure: BaseException | None = None
+        return kinds
 
     def _rage(self) -> None:
         try:
@@ -337,7 +349,7 @@ def whole_cluster() -> Iterator[tuple[EmbeddedCluster, dict[str, DriverProcess],
 
 
 @contextmanager
-def logs_of_failure(cluster: EmbeddedCluster, drivers: dict[str, DriverProcess]) -> Iterator[None]:
+def logs_of_failure(cluster: Any, drivers: dict[str, DriverProcess]) -> Iterator[None]:
     """After a failure print what components said, for the report of the test."""
     try:
         yield

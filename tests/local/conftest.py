@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from kubectl_kit import VERSIONS, Kubectl, Space, build
+from kubectl_kit import VERSIONS, Kubectl, Space, drakit_up
 
-_UP_SECONDS = 120.0
+CLUSTERS = [*((version, "embedded") for version in VERSIONS), (VERSIONS[0], "local")]
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=CLUSTERS, ids=lambda each: "-".join(each))
 def whole_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kubectl]:
     """kubectl as the administrator of a cluster of two nodes with four GPUs each."""
-    binary = build(request.param)
-    home = tmp_path_factory.mktemp("home")
-    environment = {**os.environ, "XDG_STATE_HOME": str(home)}
-    command = [sys.executable, "-m", "drakit"]
-    up = subprocess.run(
-        [*command, "up"], env=environment, capture_output=True, text=True, timeout=_UP_SECONDS, check=False
-    )
-    assert up.returncode == 0, up.stderr
-    try:
-        yield Kubectl(binary, Path(home, "drakit", "clusters", "drakit", "kubeconfig"), home)
-    finally:
-        subprocess.run(
-            [*command, "down"], env=environment, capture_output=True, timeout=_UP_SECONDS, check=True
-        )
+    version, tier = request.param
+    with drakit_up(tmp_path_factory.mktemp("home"), version, tier) as found:
+        yield found
 
 
 _COUNT = iter(range(1000))

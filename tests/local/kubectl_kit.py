@@ -6,6 +6,7 @@ import base64
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ import yaml
 from clusters import binaries
 
 VERSIONS = ("v1.37", "v1.36")
+_UP_SECONDS = 300.0
 
 
 def build(version: str) -> Path:
@@ -108,6 +110,29 @@ class Kubectl:
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
+
+
+@contextmanager
+def drakit_up(home: Path, version: str, tier: str, kind: type[Kubectl] = Kubectl) -> Iterator[Kubectl]:
+    """kubectl of a version as the administrator of a cluster of `drakit up` whose state is in the folder `home`."""
+    binary = build(version)
+    environment = {**os.environ, "XDG_STATE_HOME": str(home)}
+    command = [sys.executable, "-m", "drakit"]
+    up = subprocess.run(
+        [*command, "up", "--tier", tier],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_UP_SECONDS,
+        check=False,
+    )
+    assert up.returncode == 0, up.stderr
+    try:
+        yield kind(binary, Path(home, "drakit", "clusters", "drakit", "kubeconfig"), home)
+    finally:
+        subprocess.run(
+            [*command, "down"], env=environment, capture_output=True, timeout=_UP_SECONDS, check=True
+        )
 
 
 class Lines:

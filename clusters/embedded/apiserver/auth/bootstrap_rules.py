@@ -53,7 +53,12 @@ def cluster_roles(gates: Container[str]) -> dict[str, Rules]:
             rule("create", "subjectaccessreviews", "authorization.k8s.io"),
         ],
         "system:service-account-issuer-discovery": [
-            urls("/.well-known/openid-configuration", "/openid/v1/jwks")
+            urls(
+                "/.well-known/openid-configuration",
+                "/.well-known/openid-configuration/",
+                "/openid/v1/jwks",
+                "/openid/v1/jwks/",
+            )
         ],
         "system:node": list(NODE_RULES),
         "system:kube-scheduler": _scheduler(gates),

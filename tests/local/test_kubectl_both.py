@@ -1,0 +1,96 @@
+"""kubectl against the embedded cluster and against a real one of the same size: it prints the same."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import kubectl_script
+import pytest
+import test_kubectl_cluster
+import test_kubectl_workloads
+from kubectl_kit import VERSIONS, Space, drakit_up
+from kubectl_recorder import Entry, Recorder, differences
+
+pytestmark = [pytest.mark.go, pytest.mark.timeout(900)]
+
+Play = Callable[..., None]
+
+
+def plays() -> dict[str, Play]:
+    """The tests of whole clusters, and more commands."""
+    found = {}
+    for module in (kubectl_script, test_kubectl_cluster, test_kubectl_workloads):
+        for name, function in vars(module).items():
+            if name.startswith("test_") and set(inspect.signature(function).parameters) <= {
+                "space",
+                "whole_cluster",
+            }:
+                found[name.removeprefix("test_")] = function
+    return found
+
+
+PLAYS = plays()
+OF_ITS_OWN = {
+    "get_nodes": "says what a node of the embedded tier is",
+    "describe_node": "says how large a node of the embedded tier is",
+}
+"""Tests that may fail on the real cluster, where what they print before is compared nevertheless."""
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorder, Recorder]]:
+    """The real cluster and the embedded one."""
+    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        started = pool.map(
+            lambda tier: stack.enter_context(
+                drakit_up(tmp_path_factory.mktemp(f"home-{tier}"), VERSIONS[0], tier, Recorder)
+            ),
+            ("local", "embedded"),
+        )
+        real, embedded = started
+        assert isinstance(real, Recorder) and isinstance(embedded, Recorder)
+        yield real, embedded
+
+
+_NUMBERS = iter(range(1000))
+
+
+def play(kubectl: Recorder, name: str, number: int) -> tuple[list[Entry], str]:
+    """What one test printed, and what it found wrong."""
+    namespace = f"w{number}"
+    kubectl("create", "namespace", namespace)
+    kubectl(
+        "wait",
+        "-n",
+        namespace,
+        "--for=create",
+        "serviceaccount/default",
+        "configmap/kube-root-ca.crt",
+        "--timeout=60s",
+    )
+    kubectl.entries.clear()
+    parts: dict[str, Any] = {"space": Space(kubectl, namespace), "whole_cluster": kubectl}
+    function = PLAYS[name]
+    wrong = ""
+    try:
+        function(**{key: parts[key] for key in inspect.signature(function).parameters})
+    except AssertionError as error:
+        wrong = str(error) or repr(error)
+    entries = list(kubectl.entries)
+    kubectl("-n", namespace, "delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+    kubectl("delete", "namespace", namespace, "--wait=false")
+    return entries, wrong
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_kubectl_prints_the_same(clusters: tuple[Recorder, Recorder], name: str) -> None:
+    number = next(_NUMBERS)
+    with ThreadPoolExecutor(2) as pool:
+        (real, wrong), (embedded, wrong_too) = pool.map(lambda each: play(each, name, number), clusters)
+    assert wrong_too == "", f"on the embedded cluster: {wrong_too}"
+    assert wrong == "" or name in OF_ITS_OWN, f"on the real cluster: {wrong}"
+    assert differences(real, embedded, whole=not wrong) == []
