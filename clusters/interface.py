@@ -27,7 +27,8 @@ class ClusterError(Exception):
 class NodeSpec:
     """What a node should look like; an empty name lets the cluster choose one.
 
-    `capacity` overrides or adds to resources of the node's status (quantities); `taints` are (key, value, effect).
+    `capacity` overrides or adds to resources of the node's status (quantities); a real kubelet takes processors, memory
+    and disk from its machine, and nothing else for them. `taints` are (key, value, effect).
     `machine` is what drivers on fake hardware find there: a name, a file, or `gpus-N` (docs/hardware.md).
     """
 
@@ -119,7 +120,7 @@ class Node(Protocol):
         ...
 
     def kubeconfig(self, descriptor: Descriptor) -> Path:
-        """The driver's kubeconfig on this node."""
+        """The driver's kubeconfig on this node. Raises StartError when the Node is not registered in time."""
         ...
 
     def stat(self, path: str) -> os.stat_result:
