@@ -45,7 +45,14 @@ _VERSIONS = {
     "Role": "rbac.authorization.k8s.io/v1",
     "RoleBinding": "rbac.authorization.k8s.io/v1",
 }
-CLUSTER_SCOPED: Final = ("DeviceClass", "Namespace", "Node", "ResourceSlice")
+CLUSTER_SCOPED: Final = (
+    "DeviceClass",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "Namespace",
+    "Node",
+    "ResourceSlice",
+)
 Object = dict[str, Any]
 
 
