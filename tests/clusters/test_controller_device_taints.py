@@ -289,4 +289,68 @@ def test_gate_of_rules_off_leaves_rules_alone(tmp_path: Path) -> None:
         publish(cluster, {"name": "gpu-1", "taints": [{"key": "broken", "effect": "NoExecute"}]})
         deleting(cluster, "b")
         assert "deletionTimestamp" not in cluster.client.get("v1", "pods", "a", "default")["metadata"]
-        assert "status" not in cluster.client.get(DRA, "devicetaintrules", "out")
+        assert not cluster.client.get(DRA, "devicetaintrules", "out").get("status")
+
+
+def test_next_life_of_the_controller_evicts_what_the_last_one_was_waiting_for(cluster: Plane) -> None:
+    consumer(cluster, "a", {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100})
+    taint(cluster, "out")
+    pending = condition(cluster, "out", "PodsPendingEviction")
+    cluster.host.stop(NAME)
+    cluster.clock.advance(101)
+    assert "deletionTimestamp" not in cluster.client.get("v1", "pods", "a", "default")["metadata"]
+    cluster.host.start(NAME)
+    deleting(cluster, "a")
+    # What it did in its last life nobody knows any more: only pods of this one count.
+    cluster.clock.advance(11)
+    done = condition(cluster, "out", "Completed")
+    assert done["message"] == "1 pod evicted since starting the controller."
+    assert done["lastTransitionTime"] > pending["lastTransitionTime"]
+
+
+def test_pod_whose_name_was_taken_again_stays(cluster: Plane) -> None:
+    """The claim is reserved for a pod that is gone; its successor has nothing to do with the taint."""
+    consumer(cluster, "a")
+    cluster.client.delete("v1", "pods", "a", "default", {"gracePeriodSeconds": 0})
+    spec = {
+        "nodeName": "n1",
+        "containers": [{"name": "c", "image": "probe"}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": "a"}],
+    }
+    cluster.client.create("v1", "pods", {"metadata": {"name": "a"}, "spec": spec}, "default")
+    taint(cluster, "out")
+    stays(cluster, "a")
+
+
+def test_pod_that_somebody_deletes_counts_as_evicted_without_an_event(cluster: Plane) -> None:
+    consumer(cluster, "a")
+    cluster.client.delete("v1", "pods", "a", "default")
+    taint(cluster, "out")
+    cluster.until(lambda: any("evicted pod default/a" in line for line in cluster.host.logs(NAME)), "log")
+    cluster.clock.advance(11)
+    assert condition(cluster, "out", "Completed")["message"] == "1 pod evicted since starting the controller."
+    assert cluster.events("a") == []
+
+
+def test_many_pods_in_several_namespaces_are_counted_and_all_go(cluster: Plane) -> None:
+    for namespace in ("one", "two"):
+        cluster.client.create("v1", "namespaces", {"metadata": {"name": namespace}})
+        cluster.client.create("v1", "serviceaccounts", {"metadata": {"name": "default"}}, namespace)
+        for number in range(30):
+            consumer(cluster, f"p{number}", namespace=namespace)
+    taint(cluster, "rule", "None")
+    assert (
+        "60 pods would be evicted in 2 different namespaces"
+        in condition(cluster, "rule", "NoEffect")["message"]
+    )
+    cluster.changed(
+        DRA, "devicetaintrules", "rule", lambda obj: obj["spec"]["taint"].update(effect="NoExecute")
+    )
+    pending = condition(cluster, "rule", "PodsPendingEviction")
+    assert pending["message"].endswith("pods need to be evicted in 2 different namespaces.")
+    for namespace in ("one", "two"):
+        for number in range(30):
+            deleting(cluster, f"p{number}", namespace)
+    cluster.clock.advance(11)
+    done = condition(cluster, "rule", "Completed")
+    assert done["message"] == "60 pods evicted since starting the controller."

@@ -45,8 +45,7 @@ class Space:
         self.driver = f"{name}.example.com"
         api.create("v1", "namespaces", {"metadata": {"name": name}})
         self.until(lambda: api.find("v1", "serviceaccounts", "default", name), "service account")
-        body = {"metadata": {"name": name}, "spec": {}}
-        api.create(DRA, "deviceclasses", body)
+        api.create(DRA, "deviceclasses", {"metadata": {"name": name}, "spec": {}})
 
     def until(self, look: Callable[[], Found], what: str) -> Found:
         deadline, pause = time.monotonic() + SECONDS, threading.Event()
@@ -346,17 +345,9 @@ def test_pool_status(space: Space) -> None:
         ],
     }
     assert [pool["poolName"] for pool in space.ask("one", limit=1)["pools"]] == ["pool"]
-    assert space.ask("none", poolName="elsewhere") == {
-        "poolCount": 0,
-        "conditions": [
-            {
-                "type": "Complete",
-                "status": "True",
-                "reason": "CalculationComplete",
-                "message": "Calculated status for 0 pools",
-            }
-        ],
-    }
+    nothing = space.ask("none", poolName="elsewhere")
+    assert (nothing["poolCount"], nothing.get("pools")) == (0, None)
+    assert nothing["conditions"][0]["message"] == "Calculated status for 0 pools"
 
 
 def test_pool_status_of_partitions(space: Space) -> None:
