@@ -45,6 +45,11 @@ class Environments:
         self._environments: Mapping[ClusterSpec, Environment] = {}
         self._stack = contextlib.ExitStack()
 
+    @property
+    def specs(self) -> Sequence[ClusterSpec]:
+        """The clusters that are needed."""
+        return tuple(self._counts)
+
     def __enter__(self) -> Environments:
         """Start the clusters. Raises ClusterError."""
         self._tier.get_ready(lambda text: self._listen(Note(text)))
