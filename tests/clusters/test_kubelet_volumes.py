@@ -185,7 +185,10 @@ def test_volumes_hold_what_they_say() -> None:
 def test_a_missing_volume_is_waited_for() -> None:
     async def scenario() -> None:
         async with bench() as made:
-            await made.create("p", volumes=[{"name": "v", "configMap": {"name": "cm"}}])
+            mounts = [{"name": "v", "mountPath": "/v"}]
+            await made.create(
+                "p", container(volumeMounts=mounts), volumes=[{"name": "v", "configMap": {"name": "cm"}}]
+            )
             await made.event(
                 "FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "cm" not found'
             )
@@ -194,6 +197,15 @@ def test_a_missing_volume_is_waited_for() -> None:
                 "waiting": {"reason": "ContainerCreating"}
             }
             await config_map(made, "cm", a="b")
+            await made.ready("p")
+
+    run(scenario())
+
+
+def test_a_volume_that_nobody_mounts_is_not_waited_for() -> None:
+    async def scenario() -> None:
+        async with bench() as made:
+            await made.create("p", volumes=[{"name": "v", "configMap": {"name": "missing"}}])
             await made.ready("p")
 
     run(scenario())
@@ -214,7 +226,10 @@ def test_a_host_path_of_another_kind_is_refused() -> None:
                 ("folder", "/folder", "Socket", "failed: /folder is not a socket file, it's a Directory"),
                 ("file", "/folder", "FileOrCreate", "failed: /folder is not a file, it's a Directory"),
             ):
-                await made.create(name, volumes=[{"name": name, "hostPath": {"path": path, "type": kind}}])
+                own = container(volumeMounts=[{"name": name, "mountPath": "/v"}])
+                await made.create(
+                    name, own, volumes=[{"name": name, "hostPath": {"path": path, "type": kind}}]
+                )
                 await made.event(
                     "FailedMount",
                     f'MountVolume.SetUp failed for volume "{name}" : hostPath type check {text}',
@@ -312,7 +327,8 @@ def test_no_file_of_a_kubelet_waits_for_a_disk(monkeypatch: pytest.MonkeyPatch) 
     async def scenario() -> None:
         async with bench() as made:
             await config_map(made, "cm", a="A")
-            await made.create("p", volumes=[{"name": "v", "configMap": {"name": "cm"}}])
+            own = container(volumeMounts=[{"name": "v", "mountPath": "/v"}])
+            await made.create("p", own, volumes=[{"name": "v", "configMap": {"name": "cm"}}])
             await made.ready("p")
             assert synced == []
             written = list((made.root / "pods").rglob("kubernetes.io~configmap/v/a"))
@@ -391,8 +407,9 @@ def test_what_cannot_be_read_any_more_stays_as_it_was(tmp_path: Path) -> None:
     async def scenario() -> list[str]:
         parts: Any = {"fetch": fetch, "fetch_token": None, "host_ip": "", "allocatable": {}, "clock": Clock()}
         volumes = PodVolumes(KubeletPaths(tmp_path), refresh=0.0, **parts)
-        volume = {"name": "v", "configMap": {"name": "cm"}}
-        pod = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"volumes": [volume]}}
+        container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        spec = {"volumes": [{"name": "v", "configMap": {"name": "cm"}}], "containers": [container]}
+        pod = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec}
         seen = []
         for _ in range(3):
             await volumes.set_up(pod, ())

@@ -324,7 +324,7 @@ def test_the_states_of_pods(space: Space) -> None:
         pod("huge", container(resources={"requests": {"cpu": "100"}})),
         pod("init", initContainers=[container("i")]),
         pod("initerror", initContainers=[container("i", "false")], restartPolicy="Never"),
-        pod("mount", volumes=[missing]),
+        pod("mount", container(volumeMounts=[{"name": "v", "mountPath": "/v"}]), volumes=[missing]),
         pod("run"),
     )
     wanted = [

@@ -95,14 +95,21 @@ class PodVolumes:
         return self._paths.pods / uid
 
     async def set_up(self, pod: Object, ips: tuple[str, ...]) -> None:
-        """Make all volumes and write what they hold. Raises VolumeError for the first that cannot be.
+        """Make the volumes that containers mount and write what they hold. Raises VolumeError for the first that fails.
 
         What they hold is looked at again after the sync frequency.
         """
         uid, now = objects.uid(pod), self._clock.now()
         if now - self._written.get(uid, -math.inf) < self._refresh:
             return
+        used = {
+            mount["name"]
+            for _, _, container in objects.all_containers(pod)
+            for mount in container.get("volumeMounts") or []
+        }
         for volume in pod["spec"].get("volumes") or []:
+            if volume["name"] not in used:
+                continue
             try:
                 await self._set_up(pod, volume, ips)
             except (ClientError, DownwardError, OSError, _MissingError) as error:
