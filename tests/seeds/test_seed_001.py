@@ -7,7 +7,7 @@ from seeds_api import DRA, GPUS, PLAIN_NODE, eventually, holds, only, refusal, s
 from seeds_kit import World
 
 from clusters.client import Client
-from clusters.gates import GATES_1_37, effective
+from clusters.gates import GATES, effective
 from conformance.cluster import manifests
 from conformance.cluster.manifests import request
 
@@ -307,11 +307,11 @@ def test_each_pod_of_a_workload_gets_a_claim_of_its_own(gpus: World) -> None:
 @pytest.mark.seed("S001-25")
 def test_which_parts_are_ga_beta_and_alpha() -> None:
     """Outdated: more is general by now."""
-    gates = effective({})
+    gates, known = effective({}), GATES["1.37"]
     ga = ["AdminAccess", "PrioritizedList", "ResourceClaimDeviceStatus", "ExtendedResource"]
-    assert all(GATES_1_37[f"DRA{name}"].locked and gates[f"DRA{name}"] for name in ga)
+    assert all(known[f"DRA{name}"].locked and gates[f"DRA{name}"] for name in ga)
     beta = ["PartitionableDevices", "ConsumableCapacity", "DeviceBindingConditions"]
-    assert all(gates[f"DRA{name}"] and not GATES_1_37[f"DRA{name}"].locked for name in beta)
+    assert all(gates[f"DRA{name}"] and not known[f"DRA{name}"].locked for name in beta)
     alpha = ["ListTypeAttributes", "NodeAllocatableResources", "OptionalNodeOperations"]
     assert not any(gates[f"DRA{name}"] for name in alpha)
 
