@@ -62,11 +62,24 @@ class FieldError:
         """The text of the Status cause, without the field."""
         text = _WORDS[self.type]
         if self.type not in _WITHOUT_VALUE and self.value is not OMIT:
-            text += ": " + json.dumps(self.value, ensure_ascii=False, separators=(",", ":"))
+            text += ": " + _shown(self.value)
         return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
+
+
+def _shown(value: Any) -> str:
+    """A value as Go's JSON: a struct with what HTML would read escaped, a string without."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return escaped(text) if isinstance(value, dict | list) else text
+
+
+def escaped(text: str) -> str:
+    """JSON as Go writes it: what HTML would read is escaped."""
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:

@@ -55,7 +55,9 @@ def decode_object(value: Any, gvk: GVK, *, duplicates: Iterable[str] = ()) -> De
         body.update(kind=gvk.kind, apiVersion=gvk.api_version)
     found = walk.strict()
     strict = [text for text in duplicates if not text.startswith("duplicate field ")] + found
-    return Decoded(body, gvk, [text for text in found if text.startswith("unknown ")], strict)
+    unknown = [text for text in found if text.startswith("unknown ")]
+    # What is met twice, in a repeated field, is told once.
+    return Decoded(body, gvk, list(dict.fromkeys(unknown)), list(dict.fromkeys(strict)))
 
 
 def cannot_be_handled(gvk: GVK, expected: str, why: str) -> str:

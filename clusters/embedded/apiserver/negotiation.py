@@ -106,11 +106,9 @@ def negotiate(header: str | None, allowed: Allowed = PLAIN) -> Negotiated:
 
 
 def error_form(header: str | None) -> str:
-    """The media type of an error: what the client prefers, JSON if that cannot be told."""
+    """The media type of an error: what the client prefers of clauses without `as`, else JSON."""
     try:
-        return negotiate(
-            header, Allowed(("Table", "PartialObjectMetadata", "PartialObjectMetadataList"))
-        ).media_type
+        return negotiate(header).media_type
     except ApiError:
         return JSON
 

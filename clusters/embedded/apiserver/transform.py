@@ -58,7 +58,8 @@ class Transformer:
     def object(self, obj: Object) -> Object:
         """A single object."""
         if self._form.transform == "Table":
-            return self._table([obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+            revision = obj["metadata"].get("resourceVersion")
+            return self._table([obj], {"resourceVersion": revision} if revision else {})
         if self._form.transform:
             return partial(obj, self._form.version)
         return obj

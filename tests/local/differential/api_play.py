@@ -83,6 +83,7 @@ class Player:
         finally:
             for _, response in self._streams:
                 response.close()
+            self._connection.end_streams()
         return answers
 
     def request(self, method: str, path: str, body: Any = None, media_type: str = JSON) -> tuple[int, Any]:

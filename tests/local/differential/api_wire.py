@@ -56,6 +56,7 @@ class Connection:
         self._endpoint = endpoint
         self._context = endpoint.context()
         self._http: http.client.HTTPSConnection | None = None
+        self._streaming: list[http.client.HTTPSConnection] = []
 
     def open(self) -> http.client.HTTPSConnection:
         """A new connection to the same server."""
@@ -87,11 +88,18 @@ class Connection:
     def stream(self, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
         """A GET whose answer is read bit by bit, on a connection of its own."""
         connection = self.open()
+        self._streaming.append(connection)
         _put(connection, "GET", path, self._with_token(headers), None)
         return connection.getresponse()
 
     def _with_token(self, headers: dict[str, str]) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._endpoint.token}", **headers}
+
+    def end_streams(self) -> None:
+        """Close the connections of all streams."""
+        for connection in self._streaming:
+            connection.close()
+        self._streaming = []
 
     def close(self) -> None:
         """Close it; the next request opens it again."""

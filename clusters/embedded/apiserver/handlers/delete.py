@@ -16,13 +16,14 @@ from clusters.embedded.apiserver.options import DeleteOptions
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object
 from clusters.embedded.apiserver.times import parse, timestamp
-from clusters.embedded.apiserver.views import from_storage
+from clusters.embedded.apiserver.views import empty, from_storage
 from clusters.embedded.apiserver.writer import admission_request
 from dra_api.schema import GVK
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _DEFAULT_GRACE: Final = 30
+_NOTHING: Final[Object] = {}
 
 
 def delete_options(call: Call) -> DeleteOptions:
@@ -177,7 +178,12 @@ def _remove(call: Call, served: Served, old: Object, options: DeleteOptions) -> 
         metadata.pop("finalizers", None)
     if immediate:
         if options.dry_run:
-            return new, True
+            # A real server that was to update finalizers first has nothing to show of a deletion that is none.
+            return (
+                (new, True)
+                if state is _Grace.SET or not old["metadata"].get("finalizers")
+                else (_NOTHING, True)
+            )
         if state is _Grace.SET and new != old:
             # As a real server: the mark of the deletion is a write of its own.
             store.update(resource.key, new)
@@ -220,8 +226,12 @@ def delete(call: Call, served: Served) -> Reply:
     options = delete_options(call)
     obj, gone = remove(call, served, call.info.name, options)
     resource = served.resource
+    if obj is _NOTHING:
+        return Reply(empty(served), served=served)
+    # Only those who ask for dependents to go as well, in the old way, are told that it is not done yet.
+    code = 202 if not gone and options.orphan_dependents is False else 200
     if not gone or served.version in resource.delete_returns_object:
-        return Reply(from_storage(obj, served), served=served)
+        return Reply(from_storage(obj, served), code, served=served)
     details: dict[str, Any] = {"name": obj["metadata"]["name"]}
     if resource.group:
         details["group"] = resource.group

@@ -122,7 +122,8 @@ async def selected(call: Call, served: Served, options: ListOptions) -> tuple[li
             raise bad_request(f"invalid resource version: {error}") from error
         await wait_for(call, asked)
         revision = store.revision
-        if options.match == "Exact" or (options.limit and asked and not options.match):
+        pages = options.limit and not _single(served, options, scope)
+        if options.match == "Exact" or (pages and asked and not options.match):
             revision, exact = asked, True
     try:
         if exact and revision != store.revision:

@@ -104,10 +104,10 @@ def patched(call: Call, gvk: GVK, media_type: str, patch: Body, live: Object, ch
     try:
         decoded = decode.decode_object(value, gvk)
     except decode.DecodeError as error:
-        raise unfit(media_type, patch.value, value, error.message) from error
+        raise unfit(media_type, patch.value, value, error.message, live) from error
     findings = [*patch.findings, *decoded.strict]
     if findings and chosen.field_validation == "Strict":
-        raise unfit(media_type, patch.value, value, strict_detail(findings))
+        raise unfit(media_type, patch.value, value, strict_detail(findings), live)
     if chosen.field_validation == "Warn":
         call.warnings.extend(findings)
     obj = decoded.object

@@ -10,6 +10,7 @@ from clusters.embedded.apiserver.patching.errors import PatchError, bad_patch
 from clusters.embedded.apiserver.patching.gotext import go_text
 from clusters.embedded.apiserver.patching.json_patch import check_operations
 from dra_api.decode import DecodeError, decode_json, decode_yaml
+from dra_api.errors import escaped
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -74,12 +75,21 @@ def _read_apply(body: bytes) -> Body:
     return Body(value, duplicates)
 
 
-def unfit(media_type: str, patch: Any, patched: Any, detail: str) -> PatchError:
+def _merged_into(live: Any, patch: Any) -> Any:
+    """A strategic patch after its merge: maps that were not there before went in as they are, less their nulls."""
+    if not isinstance(patch, dict):
+        return patch
+    if isinstance(live, dict):
+        return {key: _merged_into(live.get(key), value) for key, value in patch.items()}
+    return {key: _merged_into(None, value) for key, value in patch.items() if value is not None}
+
+
+def unfit(media_type: str, patch: Any, patched: Any, detail: str, live: Any = None) -> PatchError:
     """422: the patched object is none of its kind. It quotes the object, for a strategic patch the patch."""
     if media_type == STRATEGIC_PATCH:
-        shown = go_text(patch)
+        shown = go_text(_merged_into(live, patch))
     else:
-        shown = json.dumps(patched, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        shown = escaped(json.dumps(patched, ensure_ascii=False, separators=(",", ":"), sort_keys=True))
     message = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {detail}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return PatchError(422, "Invalid", f' "" is invalid: patch: {message}', {"causes": [cause]})

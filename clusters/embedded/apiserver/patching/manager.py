@@ -11,7 +11,7 @@ from typing import Any, Final
 from clusters.embedded.apiserver.patching.entries import Entry, EntryError, Identity, Managed, read, write
 from clusters.embedded.apiserver.patching.errors import PatchError, apply_conflict, bad_patch, failed
 from clusters.embedded.apiserver.patching.fields import FieldSet
-from clusters.embedded.apiserver.patching.ownership import Conflicts, Convert, Ownership
+from clusters.embedded.apiserver.patching.ownership import Conflicts, Convert, ConvertedError, Ownership
 from clusters.embedded.apiserver.patching.typed import TypedError, check, compare, to_set
 from dra_api.decode import as_json, decode_object
 from dra_api.schema import GVK
@@ -116,6 +116,8 @@ def apply(
     writer = Identity(manager or "unknown", "Apply", "", subresource)
     try:
         result, managed = _apply_as(rules, typed_live, config, managed, writer, force=force)
+    except ConvertedError as error:
+        raise failed(str(error)) from error
     except TypedError as error:
         raise failed(f"failed to merge config: {error}") from error
     except Conflicts as conflicts:

@@ -15,9 +15,9 @@ from clusters.embedded.apiserver.patching.apply import merge, remove, with_named
 from clusters.embedded.apiserver.patching.entries import Entry, Identity, Managed
 from clusters.embedded.apiserver.patching.fields import FieldSet, Path, path_text
 from clusters.embedded.apiserver.patching.shapes import Shape, shape_of
-from clusters.embedded.apiserver.patching.typed import Comparison, check, compare, equal, to_set
+from clusters.embedded.apiserver.patching.typed import Comparison, TypedError, check, compare, equal, to_set
 from dra_api.conversion import ConversionError
-from dra_api.decode import DecodeError, as_json, decode_object
+from dra_api.decode import DecodeError, as_json, converted, decode_object
 from dra_api.schema import GVK, load
 
 Convert: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
@@ -44,6 +44,10 @@ class Conflicts(Exception):  # noqa: N818 - the outcome of an apply, named as th
     def __init__(self, found: Iterable[Conflict]) -> None:
         self.found = tuple(sorted(found, key=lambda conflict: conflict.owner.text))
         super().__init__(", ".join(conflict.field for conflict in self.found))
+
+
+class ConvertedError(TypedError):
+    """An object that does not fit its shape in another version than that of the request."""
 
 
 def shape_for(gvk: GVK) -> Shape:
@@ -76,15 +80,18 @@ class Ownership:
     def _converted(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
         """The object in another version: on the way it loses empty lists and the spelling of decoded quantities.
 
-        Raises TypedError for items that occur twice, which only the version of the request may hold.
+        Raises ConvertedError for items that occur twice, which only the version of the request may hold.
         """
         gvk = GVK.of(obj.get("apiVersion", ""), obj.get("kind", ""))
         # What does not fit its kind is refused later, in the words of the decoder.
         with contextlib.suppress(DecodeError):
-            obj = as_json(decode_object(obj, gvk).object)
-        converted = self._in_version(obj, api_version)
-        check(converted, self._shape_in(api_version))
-        return converted
+            obj = converted(as_json(decode_object(obj, gvk).object))
+        result = self._in_version(obj, api_version)
+        try:
+            check(result, self._shape_in(api_version))
+        except TypedError as error:
+            raise ConvertedError(str(error)) from error
+        return result
 
     def _settle(
         self, old: dict[str, Any], new: dict[str, Any], managed: Managed, writer: Identity, *, force: bool
@@ -152,7 +159,8 @@ class Ownership:
         """Removes what the writer owned last time and nobody owns now."""
         version = last.api_version
         try:
-            whole = self._in_version(merged, version)
+            own = version == self.gvk.api_version
+            whole = merged if own else self._converted(merged, version)
             shape = self._shape_in(version)
         except _GONE:
             return merged
