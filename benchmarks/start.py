@@ -22,6 +22,7 @@ from clusters.client import Client
 from clusters.interface import ClusterSpec, NodeSpec
 from conformance import catalogue
 from drakit import tiers
+from drakit.drivers import Drivers
 from drakit.tiers import RunningCluster, Tier
 
 _API = "resource.k8s.io/v1"
@@ -49,14 +50,12 @@ def _measure(tier: Tier, nodes: int, pods: int) -> dict[str, Any]:
         serves = time.monotonic() - began
         cluster.wait_ready()
         ready = time.monotonic() - began
-        for node in cluster.nodes:
-            node.run_driver(subject)
+        drivers = Drivers(cluster, subject)
+        drivers.start()
         client = cluster.client()
         name = device_classes.ensure(client, subject)[0]
-        deadline = time.monotonic() + _DEADLINE
-        while len(client.list(_API, "resourceslices")) < nodes:
-            assert time.monotonic() < deadline, "drivers published nothing"
-            time.sleep(0.1)
+        drivers.wait_published()
+        drivers.wait_registered()
         request = {"name": "gpu", "exactly": {"deviceClassName": name}}
         template = {
             "metadata": {"name": "one", "namespace": "default"},

@@ -75,6 +75,8 @@ def _start(
         classes = device_classes.ensure(cluster.client(), drivers.subject)
         folder.example.write_text(example.manifest(classes[0]), encoding="utf-8")
         note(f"{counted(drivers.wait_published(), 'device')} of {drivers.subject.name}")
+        if missing := drivers.wait_registered():
+            note(f"the driver has not registered with the kubelet of {', '.join(missing)}")
     record = Record(
         name=folder.name,
         version=_version(cluster.client()),

@@ -10,6 +10,7 @@ from typing import Final
 
 from clusters.client import Client
 from clusters.descriptor import Descriptor
+from clusters.interface import WholeNode
 from clusters.process import DriverProcess, StartError, exit_text
 from drakit.tiers import RunningCluster
 
@@ -67,6 +68,19 @@ class Drivers:
                 )
             time.sleep(_POLL)
 
+    def wait_registered(self) -> list[str]:
+        """Wait until the kubelets have registered it; the nodes where that did not happen in time.
+
+        A Pod that comes earlier is tried again only after a minute.
+        """
+        deadline = time.monotonic() + self.subject.ready_seconds
+        missing = list(self._cluster.nodes)
+        while missing := [node for node in missing if not _registered(node)]:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL)
+        return [node.name for node in missing]
+
     def revive(self) -> None:
         """Start again what has ended, each time after a longer pause."""
         for name, process in self._running.items():
@@ -89,6 +103,13 @@ class Drivers:
     def ended(self) -> list[str]:
         """The nodes whose driver does not run at the moment."""
         return [name for name, process in self._running.items() if not process.running]
+
+
+def _registered(node: WholeNode) -> bool:
+    return any(
+        getattr(call.request_message, "plugin_registered", False)
+        for call in node.plugin_proxy.calls(method="NotifyRegistrationStatus")
+    )
 
 
 def _last_words(process: DriverProcess) -> str:
