@@ -308,3 +308,91 @@ def test_a_pod_with_time_left_takes_no_other_policy(http: Http) -> None:
     assert (second["finalizers"], second["deletionGracePeriodSeconds"]) == (["orphan"], 30)
     third = http.delete(f"{PODS}/p?propagationPolicy=Foreground&gracePeriodSeconds=10").json["metadata"]
     assert (third["finalizers"], third["deletionGracePeriodSeconds"]) == (["foregroundDeletion"], 10)
+
+
+def test_a_cascade_asked_for_in_the_old_way_is_accepted_until_it_is_done(http: Http) -> None:
+    http.created(CONFIG_MAPS, {"metadata": {"name": "a", "finalizers": ["example.com/one"]}})
+    body = {"kind": "DeleteOptions", "apiVersion": "v1", "orphanDependents": False}
+    assert [http.delete(f"{CONFIG_MAPS}/a", body).code, http.delete(f"{CONFIG_MAPS}/a").code] == [202, 200]
+
+
+def test_a_dry_end_of_an_object_with_finalizers_has_nothing_to_show(http: Http) -> None:
+    http.created(LEASES, {"metadata": {"name": "a"}, "spec": {"holderIdentity": "h"}})
+    http.delete(f"{LEASES}/a?propagationPolicy=Orphan")
+    answer = http.delete(f"{LEASES}/a?propagationPolicy=Background&dryRun=All").json
+    assert answer == {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {}, "spec": {}}
+    assert http.get(f"{LEASES}/a").code == 200
+
+
+def test_one_object_by_name_is_read_at_any_revision(http: Http) -> None:
+    old = http.created(CONFIG_MAPS, config_map("a", k="1"))["metadata"]["resourceVersion"]
+    http.patch(f"{CONFIG_MAPS}/a", {"data": {"k": "2"}})
+    queries = ("fieldSelector=metadata.name%3Da&limit=5", "limit=5")
+    found = [http.get(f"{CONFIG_MAPS}?{query}&resourceVersion={old}").json for query in queries]
+    assert [answer["items"][0]["data"]["k"] for answer in found] == ["2", "1"]
+
+
+def test_an_error_of_a_partial_watch_is_json(http: Http) -> None:
+    accept = f"{PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    answer = http.get(f"{CONFIG_MAPS}?watch=1&labelSelector=a%3D%3D%3Db", Accept=accept)
+    assert (answer.code, answer.headers["Content-Type"]) == (400, "application/json")
+
+
+def test_a_dry_table_has_no_revision(http: Http) -> None:
+    assert http.post(f"{CONFIG_MAPS}?dryRun=All", config_map("a"), Accept=TABLE).json["metadata"] == {}
+
+
+def test_what_is_wrong_with_a_repeated_field_is_told_once(http: Http) -> None:
+    body = '{"metadata":{"name":"a","odd":1},"metadata":{"name":"a","odd":1}}'
+    assert http.post(f"{CONFIG_MAPS}?fieldValidation=Strict", body).json["message"] == (
+        'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: '
+        'unknown field "metadata.odd", duplicate field "metadata"'
+    )
+
+
+def test_a_quoted_spec_is_safe_in_html(http: Http) -> None:
+    spec = {"spec": claim("c")["spec"]}
+    http.created(TEMPLATES, {"metadata": {"name": "a"}, "spec": spec})
+    selectors = [{"cel": {"expression": "1 <= 2 && 2 >= 1"}}]
+    spec["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selectors
+    message = http.put(f"{TEMPLATES}/a", {"metadata": {"name": "a"}, "spec": spec}).json["message"]
+    assert '"Expression":"1 \\u003c= 2 \\u0026\\u0026 2 \\u003e= 1"' in message
+
+
+def test_a_strict_strategic_patch_is_quoted_as_it_was_merged(http: Http) -> None:
+    http.created(CONFIG_MAPS, {"metadata": {"name": "a", "labels": {"app": "x"}}})
+    body = {"metadata": {"labels": {"app": None}, "annotations": {"app": None, "b": "c"}, "odd": 1}}
+    answer = http.patch(f"{CONFIG_MAPS}/a?fieldValidation=Strict", body, STRATEGIC).json
+    assert "map[metadata:map[annotations:map[b:c] labels:map[app:<nil>] odd:1]]" in answer["message"]
+
+
+def test_an_apply_respells_by_digits_alone_in_other_versions(http: Http) -> None:
+    def whole(version: str) -> dict[str, Any]:
+        body = sized_claim("a", "1024Mi", version)
+        body["spec"]["devices"]["requests"][0]["exactly"]["allocationMode"] = "All"
+        return body
+
+    http.created(f"{CLAIMS}?fieldManager=one", whole("v1"))
+    path = f"{GROUP}/v1beta2/namespaces/default/resourceclaims/a?fieldManager=m1"
+    assert http.patch(path, whole("v1beta2"), APPLY).code == 200
+
+
+def test_repeated_items_stop_an_apply_over_other_versions(http: Http) -> None:
+    body = rule("a")
+    body["metadata"]["finalizers"] = ["example.com/one", "example.com/two"]
+    http.created(f"{GROUP}/v1/devicetaintrules?fieldManager=one", body)
+    again = [{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/two"}]
+    http.patch(f"{GROUP}/v1/devicetaintrules/a?fieldManager=one", again, JSON_PATCH)
+    config = {**rule("a", "v1beta2"), "metadata": {"name": "a", "labels": {"app": "x"}}}
+    answer = http.patch(f"{GROUP}/v1beta2/devicetaintrules/a?fieldManager=m1&force=true", config, APPLY)
+    text = '.metadata.finalizers: duplicate entries for key [="example.com/two"]'
+    assert (answer.code, answer.json["message"]) == (500, text)
+
+
+def test_an_applied_empty_list_is_gone_when_the_last_apply_was_in_another_version(http: Http) -> None:
+    empty = resource_slice("a", devices=[])
+    first = {**empty, "apiVersion": "resource.k8s.io/v1beta2"}
+    http.patch(f"{GROUP}/v1beta2/resourceslices/a?fieldManager=m1&force=true", first, APPLY)
+    counters = [{"name": "c", "counters": {"n": {"value": "1"}}}]
+    http.patch(f"{SLICES}/a?fieldManager=two", {"spec": {"sharedCounters": counters}})
+    assert http.patch(f"{SLICES}/a?fieldManager=m1&force=true", empty, APPLY).code == 200
