@@ -32,6 +32,14 @@ _LIMIT_BYTES: Final = 16 * 1024 * 1024
 # What Go says when another process was faster.
 _TAKEN: Final = "address already in use"
 _TRIES: Final = 5
+# What helps, by what components say when the machine sets them a limit.
+_REMEDIES: Final[Mapping[str, str]] = {
+    "inotify_init: too many open files": (
+        "this machine has too few inotify instances for so many kubelets; as root: "
+        "sysctl -w fs.inotify.max_user_instances=1024"
+    ),
+    "no space left on device": "the disk is full, or fs.inotify.max_user_watches too small",
+}
 # Components talk to addresses of this machine, which no proxy of the user can reach.
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
@@ -208,7 +216,10 @@ class Process:
     def said(self) -> str:
         """The last lines of its log, in words."""
         lines = [line[:_LINE] for line in self._tail(self._begin) if line.strip()][-_ERROR_LINES:]
-        return "\n  ".join(["the end of its log:", *lines]) if lines else "it printed nothing"
+        if not lines:
+            return "it printed nothing"
+        remedies = [f"({text})" for sign, text in _REMEDIES.items() if any(sign in line for line in lines)]
+        return "\n  ".join(["the end of its log:", *lines, *remedies])
 
     def _tail(self, begin: int) -> list[str]:
         try:

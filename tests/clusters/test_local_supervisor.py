@@ -110,6 +110,17 @@ def test_a_process_that_ends_while_it_starts_tells_its_last_words(make: Make) ->
     assert process.crashed
 
 
+def test_a_limit_of_the_machine_comes_with_what_helps(make: Make) -> None:
+    process = make("import sys; sys.exit('failed: inotify_init: too many open files')")
+    process.start()
+    while process.running:
+        time.sleep(0.01)
+    assert process.last_words().splitlines()[-1] == (
+        "  (this machine has too few inotify instances for so many kubelets; as root: "
+        "sysctl -w fs.inotify.max_user_instances=1024)"
+    )
+
+
 def test_one_that_does_not_serve_in_time_is_named(make: Make) -> None:
     process = make("import time; time.sleep(60)", ready=lambda: False)
     process.start()
