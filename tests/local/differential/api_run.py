@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections import Counter
@@ -178,13 +179,15 @@ def run(
     most_failures: int = 5,
     shrink: bool = True,
     only: str = "",
+    seconds: float = math.inf,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Result:
     """Play sequences until so many operations are done or so many sequences differ."""
     result, begin = Result(), time.monotonic()
     comparison = comparison or Comparison()
     number = 0
-    while result.operations < operations and len(result.failures) < most_failures:
+    end = begin + seconds
+    while result.operations < operations and len(result.failures) < most_failures and time.monotonic() < end:
         drawn = draw(seed, number, LENGTH)
         if not only or any(operation["kind"] == only for operation in drawn):
             _step(servers, comparison, result, seed, number, drawn)
@@ -230,6 +233,7 @@ def main() -> int:
     parser.add_argument("--binaries", type=Path, help="folder of kube-apiserver and etcd")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--operations", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long")
     parser.add_argument("--alpha", action="store_true", help="all alpha gates of DRA on")
     parser.add_argument("--failures", type=int, default=5, help="stop after so many differing sequences")
     parser.add_argument("--no-shrink", action="store_true")
@@ -252,7 +256,7 @@ def main() -> int:
             return _replay(servers, drawn, say, options)
         result = run(
             servers, options.seed, options.operations, most_failures=options.failures,
-            shrink=not options.no_shrink, only=options.only, progress=_progress,
+            shrink=not options.no_shrink, only=options.only, seconds=options.seconds, progress=_progress,
         )  # fmt: skip
     for failure in (*result.unsteady, *result.failures):
         say(f"{failure}\n" if options.brief else f"{failure}\n{text(failure.operations)}\n")
