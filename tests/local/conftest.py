@@ -7,16 +7,13 @@ from collections.abc import Iterator
 import pytest
 from kubectl_kit import VERSIONS, Kubectl, Space, drakit_up
 
-CLUSTERS = [*((version, "embedded") for version in VERSIONS), (VERSIONS[0], "local")]
 
-
-@pytest.fixture(scope="session", params=CLUSTERS, ids=lambda each: "-".join(each))
+@pytest.fixture(scope="session", params=VERSIONS)
 def whole_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kubectl]:
     """kubectl as the administrator of a cluster of two nodes with four GPUs each."""
-    version, tier = request.param
-    with drakit_up(tmp_path_factory.mktemp("home"), version, tier) as found:
+    with drakit_up(tmp_path_factory.mktemp("home"), request.param, "embedded") as found:
         yield found
 
 
