@@ -305,6 +305,9 @@ class Death:
             kinds["controller"] += [(entry.name, component.kill, component.start)] * weight
         return kinds
 
+    def _recover(self) -> None:
+        """What is waited for after each death; nothing, as all comes back at once."""
+
     def _rage(self) -> None:
         try:
             while not self._over.is_set():
@@ -319,6 +322,7 @@ class Death:
                 self._dice.shuffle(victims)
                 for _, _, start in victims:
                     start()
+                self._recover()
         except BaseException as error:  # noqa: BLE001 - told by stop
             self.failure = error
 

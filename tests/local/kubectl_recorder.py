@@ -33,6 +33,10 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
         "patch pod .*",
         '[-+@ ] .*("|@@).*|[-+@].*',
     ): "a real server shows the change in the names of Go's fields",
+    (
+        "get (ns|namespaces?)( .*)?",
+        "NAMESPACE  (Active|Terminating)  AGE",
+    ): "namespaces of earlier tests go slowly",
     ("rollout status .*", "Waiting for .*"): "which steps are seen is chance",
     (
         "api-versions",

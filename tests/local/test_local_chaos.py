@@ -6,9 +6,11 @@ repeats a run (as far as threads allow), DRAKIT_CHAOS_PODS sets the number of Po
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,6 +27,7 @@ from chaos_model import judge
 import driver
 from clusters import binaries, device_classes
 from clusters import descriptor as descriptors
+from clusters.client import ClientError
 from clusters.embedded.kubelet.dra import checkpoint
 from clusters.interface import ClusterSpec, NodeSpec
 from clusters.local.cluster import COMPONENTS, LocalCluster
@@ -37,6 +40,8 @@ from fake_hw import journal
 pytestmark = [pytest.mark.go, pytest.mark.timeout(1800)]
 
 STATE = "dra_manager_state"
+RECOVERY = 60.0
+chaos.PATIENCE = 300.0
 
 
 @contextmanager
@@ -60,7 +65,17 @@ class Death(chaos.Death):
     """Kills kubelets and drivers with SIGKILL."""
 
     def _victims(self, cluster: Any, drivers: dict[str, DriverProcess]) -> chaos.Victims:
+        self._client = cluster.client()
         return chaos.node_victims(cluster, drivers)
+
+    def _recover(self) -> None:
+        # A kubelet that starts removes the slices of its node, and takes seconds to start: without a pause there would
+        # be no devices at all.
+        deadline = time.monotonic() + RECOVERY
+        while not self._over.wait(0.2) and time.monotonic() < deadline:
+            with contextlib.suppress(ClientError):
+                if len(self._client.list(chaos.DRA, "resourceslices")) == chaos.NODES:
+                    return
 
 
 def left_on_node(node: Any, driver_name: str, alive: set[str]) -> list[str]:
