@@ -1,4 +1,4 @@
-"""Get binaries of Kubernetes before tests that use them, as a build may take minutes: `python -m tools.binaries WHAT...`.
+"""Get binaries of Kubernetes before tests need them, as a build takes minutes: `python -m tools.binaries WHAT...`.
 
 WHAT is a minor version, for all that a cluster and its tests need, or VERSION/NAME for one of its binaries.
 """
