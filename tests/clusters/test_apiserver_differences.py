@@ -396,3 +396,14 @@ def test_an_applied_empty_list_is_gone_when_the_last_apply_was_in_another_versio
     counters = [{"name": "c", "counters": {"n": {"value": "1"}}}]
     http.patch(f"{SLICES}/a?fieldManager=two", {"spec": {"sharedCounters": counters}})
     assert http.patch(f"{SLICES}/a?fieldManager=m1&force=true", empty, APPLY).code == 200
+
+
+def test_a_policy_that_takes_the_last_finalizer_loses_the_revision_asked_for(http: Http) -> None:
+    http.created(LEASES, {"metadata": {"name": "a"}, "spec": {}})
+    revision = http.delete(f"{LEASES}/a?propagationPolicy=Orphan").json["metadata"]["resourceVersion"]
+    body = {"propagationPolicy": "Background", "preconditions": {"resourceVersion": revision}}
+    answer = http.delete(f"{LEASES}/a", body).json
+    assert (answer["code"], answer["message"].partition("Msg: ")[2]) == (
+        409,
+        "Precondition failed: ResourceVersion in precondition: , ResourceVersion in object meta: " + revision,
+    )

@@ -40,9 +40,7 @@ def _exact(chance: random.Random, *, admin: bool, derived: list[Object] | None =
         count=maybe(chance, 0.4, lambda: chance.randint(1, 3)) if mode != "All" else None,
         adminAccess=maybe(chance, 0.15, lambda: chance.random() < 0.7) if admin else None,
         tolerations=maybe(chance, 0.3, lambda: _tolerations(chance)),
-        capacity=maybe(
-            chance, 0.2, lambda: {"requests": {"memory": chance.choice(("1Gi", "1024Mi", "1.5"))}}
-        ),
+        capacity=maybe(chance, 0.2, lambda: {"requests": {"memory": chance.choice(("1Gi", "2Gi"))}}),
         derivedAttributes=derived if chance.random() < 0.4 else None,
     )
 
@@ -204,7 +202,7 @@ def _device(chance: random.Random, index: int, *, counted: bool) -> Object:
     )
     counters = some(
         counterSet="c0",
-        counters={"slots": {"value": chance.choice(("1", "2", "1000m"))}},
+        counters={"slots": {"value": chance.choice(("1", "2"))}},
         compatibilityGroups=maybe(chance, 0.3, lambda: ["g1"]),
     )
     capacity = maybe(chance, 0.5, lambda: {"memory": memory})

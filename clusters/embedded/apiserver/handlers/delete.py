@@ -6,7 +6,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
 
-from clusters.api_status import ApiError, not_found
+from clusters.api_status import ApiError, conflict, not_found
 from clusters.embedded.apiserver import codec, negotiation
 from clusters.embedded.apiserver import options as request_options
 from clusters.embedded.apiserver.call import Call, Reply
@@ -157,6 +157,17 @@ def _delete_namespace(call: Call, served: Served, old: Object, options: DeleteOp
     return store.delete(served.resource.key, "", name), True
 
 
+def _lost_revision(served: Served, metadata: dict[str, Any]) -> ApiError:
+    """409: a real server forgets the revision asked for where a policy has taken the last finalizer away."""
+    place = "/".join(filter(None, (served.resource.plural, metadata.get("namespace"), metadata["name"])))
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: "
+        "Precondition failed: ResourceVersion in precondition: , ResourceVersion in object meta: "
+        f"{metadata['resourceVersion']}"
+    )
+    return conflict(served.resource.plural, served.resource.group, metadata["name"], why)
+
+
 def _remove(call: Call, served: Served, old: Object, options: DeleteOptions) -> tuple[Object, bool]:
     """Delete or mark a stored object; returns its state and whether it is gone."""
     resource, store, now = served.resource, call.api.store, call.api.now()
@@ -184,6 +195,12 @@ def _remove(call: Call, served: Served, old: Object, options: DeleteOptions) -> 
                 if state is _Grace.SET or not old["metadata"].get("finalizers")
                 else (_NOTHING, True)
             )
+        if (
+            state is _Grace.OVER
+            and old["metadata"].get("finalizers")
+            and options.resource_version is not None
+        ):
+            raise _lost_revision(served, old["metadata"])
         if state is _Grace.SET and new != old:
             # As a real server: the mark of the deletion is a write of its own.
             store.update(resource.key, new)
