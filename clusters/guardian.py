@@ -79,6 +79,16 @@ def _kill(pid: str, owner: bytes) -> bool:
     return True
 
 
+def kill_group(pgid: int, started: int | None) -> None:
+    """SIGKILL a process group whose leader started at `started`; without effect when its number means another now."""
+    # A leader that is gone keeps its number reserved while the group has members.
+    ticks = start_ticks(pgid)
+    if ticks is not None and ticks != started:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pgid, signal.SIGKILL)
+
+
 class Guardian:
     """The kit's side: tells the guardian process what to clean up. `owner` marks what the kit starts."""
 
@@ -92,6 +102,7 @@ class Guardian:
             start_new_session=True,
         )
         self._lock = threading.Lock()
+        self._groups: dict[int, int | None] = {}
         self._tell({"owner": self.owner})
 
     def _tell(self, message: dict[str, Any]) -> None:
@@ -105,10 +116,17 @@ class Guardian:
 
     def watch_group(self, pgid: int) -> None:
         """Kill this process group when the kit dies."""
-        self._tell({"group": pgid, "started": start_ticks(pgid)})
+        self._groups[pgid] = start_ticks(pgid)
+        self._tell({"group": pgid, "started": self._groups[pgid]})
+
+    def kill_group(self, pgid: int) -> None:
+        """SIGKILL a process group that is watched; one that was forgotten may be somebody else's by now."""
+        if pgid in self._groups:
+            kill_group(pgid, self._groups[pgid])
 
     def forget_group(self, pgid: int) -> None:
         """The group has ended."""
+        self._groups.pop(pgid, None)
         self._tell({"ended": pgid})
 
     def watch_folder(self, folder: Path) -> None:
@@ -131,14 +149,7 @@ class Guardian:
 
 def _clean(owner: str, groups: dict[int, int | None], folders: list[str]) -> None:
     for pgid, started in groups.items():
-        # A leader that is gone keeps its number reserved while the group has members.
-        ticks = start_ticks(pgid)
-        if ticks is not None and ticks != started:
-            continue
-        try:
-            os.killpg(pgid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
+        kill_group(pgid, started)
     if owner:
         kill_owned(owner)
     for folder in folders:

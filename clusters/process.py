@@ -171,7 +171,7 @@ class DriverProcess:
         with self._lock:
             if self._process is None:
                 return
-            _end(self._process, self._owner)
+            _end(self._process, self._owner, self._guardian)
             self._guardian.forget_group(self._process.pid)
             self._output.settle()
 
@@ -198,9 +198,8 @@ class DriverProcess:
         return "\n".join(self.output().splitlines()[-lines:])
 
 
-def _end(process: subprocess.Popen[bytes], owner: str) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _end(process: subprocess.Popen[bytes], owner: str, guardian: Guardian) -> None:
+    guardian.kill_group(process.pid)
     with contextlib.suppress(subprocess.TimeoutExpired):  # asleep in the kernel: it dies when it wakes
         process.wait(_KILL_SECONDS)
     kill_owned(owner)

@@ -240,8 +240,7 @@ class Process:
         if seconds:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        self._guardian.kill_group(process.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):  # asleep in the kernel: it dies when it wakes
             process.wait(_KILL_SECONDS)
         kill_owned(self._owner)

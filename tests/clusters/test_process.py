@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusters import output
-from clusters.guardian import Guardian, start_ticks
+from clusters.guardian import Guardian, kill_group, start_ticks
 from clusters.process import Commands, DriverProcess, StartError, child_environment
 
 
@@ -245,3 +245,21 @@ def test_when_the_kit_is_killed_its_processes_and_folders_go(tmp_path: Path) -> 
 def test_start_ticks_tell_processes_apart() -> None:
     assert start_ticks(os.getpid()) == start_ticks(os.getpid())
     assert start_ticks(2**22 + 1) is None
+
+
+def test_a_group_whose_number_means_another_now_is_left_alone(guardian: Guardian) -> None:
+    other = subprocess.Popen(["sleep", "60"], process_group=0)
+    try:
+        guardian.kill_group(other.pid)
+        kill_group(other.pid, (start_ticks(other.pid) or 0) - 1)
+        guardian.watch_group(other.pid)
+        guardian.forget_group(other.pid)
+        guardian.kill_group(other.pid)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.1)
+        guardian.watch_group(other.pid)
+        guardian.kill_group(other.pid)
+        assert other.wait(10.0) == -signal.SIGKILL
+    finally:
+        other.kill()
+        other.wait()
