@@ -54,11 +54,11 @@ class DriverAccounts:
             role = _object(_RBAC, "ClusterRole", f"drakit:driver:{account}")
             role["rules"] = [rule.as_dict() for rule in descriptor.permissions]
             try:
-                self._client.create(_RBAC, "clusterroles", role)
+                self._make(_RBAC, "clusterroles", role)
             except ClientError as error:
                 # Nothing has been made yet, so that the next node hears the same.
                 raise StartError(f"permissions: the API server refuses them: {error.message}") from None
-            self._client.create("v1", "serviceaccounts", _object("v1", "ServiceAccount", account), _NAMESPACE)
+            self._make("v1", "serviceaccounts", _object("v1", "ServiceAccount", account), _NAMESPACE)
             binding = _object(_RBAC, "ClusterRoleBinding", f"drakit:driver:{account}")
             binding["roleRef"] = {
                 "apiGroup": "rbac.authorization.k8s.io",
@@ -66,8 +66,18 @@ class DriverAccounts:
                 "name": f"drakit:driver:{account}",
             }
             binding["subjects"] = [{"kind": "ServiceAccount", "name": account, "namespace": _NAMESPACE}]
-            self._client.create(_RBAC, "clusterrolebindings", binding)
+            self._make(_RBAC, "clusterrolebindings", binding)
             self._known.add(account)
+
+    def _make(
+        self, api_version: str, resource: str, body: Mapping[str, Any], namespace: str | None = None
+    ) -> None:
+        """Create an object; one that is there is from a try that failed at a later one."""
+        try:
+            self._client.create(api_version, resource, body, namespace)
+        except ClientError as error:
+            if error.reason != "AlreadyExists":
+                raise
 
 
 def _object(api_version: str, kind: str, name: str) -> dict[str, Any]:

@@ -72,6 +72,8 @@ class DriverNode:
         self._closed = False
         self._prepared = False
         self._token = ""
+        # Not the lock above: the end of a node must not wait for its registration.
+        self._token_lock = threading.Lock()
         self.paths = paths
         paths.root.mkdir(mode=0o700)
         for path in (
@@ -101,7 +103,7 @@ class DriverNode:
         Raises StartError when the kubelet does not register the Node.
         """
         path = self.paths.root / "kubeconfig"
-        with self._lock:
+        with self._token_lock:
             if not self._token:
                 self._token = self._accounts.token(descriptor, self._registered())
                 self.api_proxy.write_kubeconfig(path, token=self._token)
@@ -111,6 +113,8 @@ class DriverNode:
         """The Node object, once there is one."""
         deadline = time.monotonic() + _REGISTERED_SECONDS
         while (node := self._client.find("v1", "nodes", self.name)) is None:
+            if self._closed:
+                raise StartError("start.command: the run is over")
             if time.monotonic() > deadline:
                 raise StartError(
                     f"node {self.name}: its kubelet has not registered it within {_REGISTERED_SECONDS:g} s"

@@ -96,3 +96,49 @@ def test_a_driver_waits_for_its_node_but_not_forever(monkeypatch: pytest.MonkeyP
         timer.start()
         assert node.kubeconfig(descriptor).exists()
         timer.join()
+
+
+def test_an_account_of_which_a_failed_try_has_left_a_part_is_completed() -> None:
+    descriptor = descriptors.load(REFERENCE, catalogue.capabilities())
+    with EmbeddedCluster(ClusterSpec(control_plane=False)) as cluster:
+        client = cluster.client()
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": f"drakit:driver:{descriptor.name}"},
+            "rules": [rule.as_dict() for rule in descriptor.permissions],
+        }
+        client.create("rbac.authorization.k8s.io/v1", "clusterroles", role)
+        assert cluster.add_node().kubeconfig(descriptor).exists()
+        assert client.get("v1", "serviceaccounts", descriptor.name, "kube-system")
+
+
+def test_the_end_of_a_node_does_not_wait_for_its_registration() -> None:
+    descriptor = descriptors.load(REFERENCE, catalogue.capabilities())
+    caught: list[StartError] = []
+    looked = threading.Event()
+
+    def start_driver() -> None:
+        with pytest.raises(StartError) as error:
+            node.run_driver(replace(descriptor, prepare_node=()))
+        caught.append(error.value)
+
+    with EmbeddedCluster(ClusterSpec(control_plane=False)) as cluster:
+        node = cluster.add_node()
+        client = cluster.client()
+        client.delete("v1", "nodes", node.name)
+        find = client.find
+
+        def seen(*words: str) -> dict[str, object] | None:
+            looked.set()
+            return find(*words)
+
+        client.find = seen  # type: ignore[assignment,method-assign]
+        thread = threading.Thread(target=start_driver)
+        thread.start()
+        assert looked.wait(10.0)
+        begin = time.monotonic()
+        node.close()
+        thread.join(10.0)
+        assert time.monotonic() - begin < 10.0
+    assert str(caught[0]) == "start.command: the run is over"
