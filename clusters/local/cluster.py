@@ -18,6 +18,7 @@ from clusters.interface import ClusterError, ClusterSpec, Component
 from clusters.local import credentials, probes
 from clusters.local.control_plane import ControlPlane, Programs
 from clusters.local.credentials import Credentials
+from clusters.local.cri.config import NodeConfig, to_document
 from clusters.local.kubelet import FOLDER, KubeletFactory, extended_resources
 from clusters.local.mounts import MountNamespace
 from clusters.local.node import LocalNode
@@ -136,19 +137,17 @@ class LocalCluster(StartedCluster[LocalNode]):
         """The process that serves CRI to all kubelets, each at a socket of its own."""
         folder = self.root / "cri"
         folder.mkdir(mode=0o700)
-        document = {
-            "nodes": [
-                {
-                    "name": name,
-                    "socket": str(self._socket(number)),
-                    "cdi_dirs": [str(self.root / f"n{number}" / "cdi")],
-                    "root": str(folder / str(number)),
-                    # One /24 of 10.244.0.0/14 for each node, as a controller manager would hand them out.
-                    "pod_cidr": f"10.{244 + number // 256}.{number % 256}.0/24",
-                }
-                for number, name in enumerate(names, 1)
-            ]
-        }
+        document = to_document(
+            NodeConfig(
+                name,
+                self._socket(number),
+                (self.root / f"n{number}" / "cdi",),
+                folder / str(number),
+                # One /24 of 10.244.0.0/14 for each node, as a controller manager would hand them out.
+                f"10.{244 + number // 256}.{number % 256}.0/24",
+            )
+            for number, name in enumerate(names, 1)
+        )
         config = credentials.write(folder / "config.json", json.dumps(document).encode())
         namespace = self._namespace
         assert namespace is not None  # noqa: S101 - it is made before
@@ -176,9 +175,9 @@ class LocalCluster(StartedCluster[LocalNode]):
 
         A controller by its name (`resourceclaim-controller`) is the whole controller manager, in which it runs.
         """
-        if name.endswith("-controller"):
-            name = "controller-manager"
         running = self.components()
+        if name.endswith("-controller") and name not in running:
+            name = "controller-manager"
         if name not in running:
             close = difflib.get_close_matches(name, running, 1)
             hint = f', did you mean "{close[0]}"?' if close else ""
@@ -199,8 +198,10 @@ class LocalCluster(StartedCluster[LocalNode]):
         return {name: process.last_words() for name, process in self.components().items() if process.crashed}
 
     def _check_alive(self) -> None:
-        for words in self.dead().values():
-            raise ClusterError(words)
+        # One that never served may get another port: `Process.serving` judges it.
+        for process in self.components().values():
+            if process.has_served and process.crashed:
+                raise ClusterError(process.last_words())
 
     def missing(self) -> set[str]:
         """The names of nodes that are not Ready yet, and of what else Pods need; raises ClusterError for what ended."""
@@ -216,6 +217,9 @@ class LocalCluster(StartedCluster[LocalNode]):
         for name, process in self.components().items():
             if not process.has_served and not process.serving():
                 missing.add(name)
+        # The API server makes it a moment after it serves; accounts of drivers are in it.
+        if client.find("v1", "namespaces", "kube-system") is None:
+            missing.add("namespace kube-system")
         # Without it no Pod can be created.
         if self.spec.control_plane and client.find("v1", "serviceaccounts", "default", "default") is None:
             missing.add("service account default/default")

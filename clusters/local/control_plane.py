@@ -110,7 +110,7 @@ class ControlPlane:
             "--unsafe-no-fsync",
             "--log-level=warn",
         ]
-        return Launch(command, (self._root / "etcd.sock").exists)
+        return Launch(command, probes.unix(self._root / "etcd.sock"))
 
     def _apiserver(self) -> Launch:
         keys = self._keys

@@ -101,8 +101,9 @@ class KubeletFactory:
         ports: dict[str, int] = {}
         host = self._address or "127.0.0.1"
         covers = self._covers(root)
+        # A prefix that no other file has: a node may have any name, "apiserver" as well.
         certificate, key = self._keys.pair(
-            name, self._keys.authority.server(f"system:node:{name}", name, host)
+            f"node-{name}", self._keys.authority.server(f"system:node:{name}", name, host)
         )
 
         def launch() -> Launch:

@@ -11,6 +11,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 _SECONDS: Final = 2.0
@@ -70,6 +71,17 @@ def https(url: str, context: ssl.SSLContext, token: str = "") -> Callable[[], bo
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
+
+    return look
+
+
+def unix(path: Path) -> Callable[[], bool]:
+    """A look at whether somebody listens on a Unix socket; the file of one that was killed is still there."""
+
+    def look() -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_SECONDS)
+            return probe.connect_ex(str(path)) == 0
 
     return look
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import tempfile
 from pathlib import Path
@@ -109,3 +110,14 @@ def test_what_is_wrong_is_told_before_anything_starts(monkeypatch: pytest.Monkey
         patch.setattr(tempfile, "gettempdir", lambda: "/tmp/" + "x" * 80)
         with pytest.raises(ClusterError, match="set TMPDIR to a shorter folder"):
             LocalCluster(ClusterSpec(nodes=(NodeSpec(),)), NoPrograms())
+
+
+def test_a_socket_that_nobody_listens_on_any_more_is_no_server(tmp_path: Path) -> None:
+    serves = probes.unix(tmp_path / "s")
+    assert not serves()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        assert serves()
+    assert (tmp_path / "s").exists()
+    assert not serves()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +37,7 @@ class NodeConfig:
     pod_cidr: str
 
 
-def to_document(nodes: tuple[NodeConfig, ...]) -> dict[str, Any]:
+def to_document(nodes: Iterable[NodeConfig]) -> dict[str, Any]:
     """The document that `load` reads."""
     return {
         "nodes": [
