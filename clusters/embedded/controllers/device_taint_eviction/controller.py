@@ -106,7 +106,7 @@ class _Life:
         self._tell_rules_later(eviction)
 
     def _tell_rules_later(self, eviction: Eviction) -> None:
-        """Others pods may follow soon, and the caches may not show yet what was done."""
+        """Other pods may follow soon, and the caches may not show yet what was done."""
         for name, uid in eviction.rules():
             self._queue.add_after(_Item("", name, uid), _STATUS_SECONDS)
 
