@@ -107,6 +107,8 @@ class Sequence(Writes, Reads):
             if chance.random() < 0.35:
                 query["fieldValidation"] = chance.choice(("Strict", "Warn", "Ignore"))
             self._spoil(operation)
+            if operation.get("unknown") and chance.random() < 0.5:
+                query["fieldValidation"] = "Strict"
         if method != "GET" and chance.random() < 0.07 and "dryRun" not in (operation.get("body") or {}):
             query["dryRun"] = "All"
         if method == "DELETE" and operation.get("body") and query.pop("dryRun", None):
@@ -132,7 +134,7 @@ class Sequence(Writes, Reads):
     def _spoil(self, operation: Operation) -> None:
         """Sometimes add a field that the kind does not have."""
         chance, body = self.chance, operation.get("body")
-        if chance.random() > 0.06 or not isinstance(body, dict):
+        if chance.random() > 0.09 or not isinstance(body, dict):
             return
         place = chance.choice(("", "metadata", "spec", "data"))
         if place in ("", "metadata"):

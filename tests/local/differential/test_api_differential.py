@@ -21,7 +21,7 @@ from api_servers import ALPHA_GATES
 pytestmark = [pytest.mark.go, pytest.mark.timeout(3600)]
 
 COUNT = int(os.environ.get("DRAKIT_DIFFERENTIAL_OPERATIONS", "2500"))
-FIXED_SEED = 20261130
+FIXED_SEED = 20261140
 FIXED_SHARE = 0.7
 OUTCOMES = 80
 """Distinct triples of operation, code and reason that a run must show."""
