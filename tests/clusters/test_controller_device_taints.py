@@ -9,6 +9,7 @@ from controller_harness import DRA, Object, Plane, plane
 
 from clusters.clock import stamp
 from clusters.embedded.controllers.device_taint_eviction import DeviceTaintEvictionController
+from clusters.embedded.controllers.device_taint_eviction.evictions import Evictions
 
 NAME = DeviceTaintEvictionController.name
 DRIVER = "gpu.example.com"
@@ -354,3 +355,28 @@ def test_many_pods_in_several_namespaces_are_counted_and_all_go(cluster: Plane) 
     cluster.clock.advance(11)
     done = condition(cluster, "rule", "Completed")
     assert done["message"] == "60 pods evicted since starting the controller."
+
+
+def test_a_claim_that_takes_the_place_of_another_unseen_is_judged_by_its_own_device() -> None:
+    pod = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"nodeName": "n1"}}
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
+
+    class Pods:
+        def get(self, namespace: str, name: str) -> Object:
+            return pod
+
+    def claim(uid: str, device: str) -> Object:
+        result = {"request": "r", "driver": DRIVER, "pool": "n1", "device": device}
+        reserved = {"resource": "pods", "name": "p", "uid": "u"}
+        status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [reserved]}
+        return {"metadata": {"name": "c", "namespace": "ns", "uid": uid}, "status": status}
+
+    evictions = Evictions(Pods(), lambda pod: None)  # type: ignore[arg-type]
+    broken = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+    spec = {"deviceSelector": {"device": "gpu-0"}, "taint": broken}
+    evictions.rule_changed(None, {"metadata": {"name": "t", "uid": "t"}, "spec": spec})
+    evictions.claim_changed(None, claim("old", "gpu-0"))
+    assert evictions.of_pod(pod) is not None
+    # After a gap in a watch the list shows the new one in the place of the old one.
+    evictions.claim_changed(claim("old", "gpu-0"), claim("new", "gpu-1"))
+    assert evictions.of_pod(pod) is None

@@ -106,8 +106,9 @@ class Evictions:
         key = claim["metadata"]["namespace"], claim["metadata"]["name"]
         known = self._claims.pop(key, None)
         if new is not None and references.is_allocated(new):
-            # An allocation does not change, nor does what follows from it.
-            self._claims[key] = _Claim(new, self._of_claim(new) if known is None else known.eviction)
+            # What follows from an allocation changes with it alone: after a gap it may be that of another claim.
+            same = known is not None and _allocation(known.claim) == _allocation(new)
+            self._claims[key] = _Claim(new, known.eviction if known and same else self._of_claim(new))
         elif known is None:
             return
         before = references.reserved_for(old) if old is not None else []
@@ -257,7 +258,12 @@ def _generation(slice_: Object) -> int:
 
 
 def _results(claim: Object) -> list[Object]:
-    return claim["status"]["allocation"].get("devices", {}).get("results") or []
+    return _allocation(claim).get("devices", {}).get("results") or []
+
+
+def _allocation(claim: Object) -> Object:
+    allocation: Object = claim["status"]["allocation"]
+    return allocation
 
 
 def _claims_of(pod: Object) -> Iterator[tuple[str, bool]]:
