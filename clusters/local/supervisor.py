@@ -199,7 +199,8 @@ class Process:
         with self._lock, contextlib.suppress(OSError):
             if self.log.stat().st_size > _LIMIT_BYTES:
                 earlier = self.log.with_name(self.log.name + EARLIER)
-                shutil.copy(self.log, earlier)
+                with contextlib.suppress(OSError):  # a full disk is one more reason to begin anew
+                    shutil.copy(self.log, earlier)
                 # The process appends, and goes on at the new end.
                 os.truncate(self.log, 0)
                 self._begin = 0

@@ -220,5 +220,19 @@ def test_a_long_log_begins_anew_and_its_end_is_still_told(
         assert process.logs() == ["after"]
 
 
+def test_a_long_log_begins_anew_although_its_copy_has_no_room(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_LIMIT_BYTES", 100)
+    process = make("print('x' * 200, flush=True)")
+    process.start()
+    while process.running:
+        time.sleep(0.01)
+    Path(f"{process.log}.1").mkdir()
+    (Path(f"{process.log}.1") / process.log.name).mkdir()
+    process.trim()
+    assert process.log.stat().st_size == 0
+
+
 def test_ports_are_given_once() -> None:
     assert len({probes.free_port() for _ in range(50)}) == 50
