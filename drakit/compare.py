@@ -30,7 +30,6 @@ def compare(order: Order, tiers: Sequence[Tier], *, report_dir: Path | None, as_
         sides[tier.name] = Side(done.context, done.results, done.seconds)
         if report_dir is not None:
             folder = report_dir / tier.name
-            folder.mkdir(parents=True, exist_ok=True)
             problem = write_reports(folder, done)
             unwritten += [problem] if problem else []
             folders += [] if problem else [folder]

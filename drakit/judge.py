@@ -112,6 +112,7 @@ def run(order: Order, tier: Tier) -> Run:
 def write_reports(folder: Path, done: Run) -> str:
     """Write both reports; what prevented it, or the empty string."""
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         document.write(folder / "report.json", document.to_json(done.report))
         document.write(folder / "junit.xml", junit.build(done.context, done.results))
     except OSError as error:
