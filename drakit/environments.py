@@ -75,9 +75,9 @@ class Environments:
         self._listen(Note(f"{self._subject.name}: starting {kind}: {what}{with_gates}"))
         cluster = stack.enter_context(self._tier.start(spec))
         self._clusters.append(cluster)
+        cluster.wait_ready()
         if not spec.control_plane:
             return ContractEnvironment(cluster, self._subject, few=self._counts[spec] <= _FEW)
-        cluster.wait_ready()
         return ClusterEnvironment(cluster, self._subject, timeout_factor=self._tier.patience)
 
     def bench(self, requirement: Requirement) -> AbstractContextManager[Bench]:
