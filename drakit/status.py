@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 import yaml
 
-from clusters.client import Client, ClientError
+from clusters.client import Client, ClientError, resource_path
 from conformance.report.layout import clean
 from drakit.logs import available, last_line
 from drakit.output import UserError, write_out
@@ -55,7 +55,10 @@ def _state(folder: Folder) -> dict[str, Any]:
     state: dict[str, Any] = {**asdict(record), "state": "running"}
     try:
         state |= _contents(Path(record.kubeconfig), record.driver)
-    except (ClientError, OSError, KeyError, ValueError) as error:
+    except ClientError as error:
+        # Without a code there was no answer, and the reason says no more than the state.
+        state |= {"state": "not answering", "problem": str(error) if error.code else error.message}
+    except (OSError, KeyError, ValueError) as error:
         state |= {"state": "not answering", "problem": str(error)}
     logs = available(folder)
     dead = {name: last_line(logs[name]) if name in logs else "" for name in folder.dead()}
@@ -70,12 +73,9 @@ def _contents(kubeconfig: Path, driver: str) -> dict[str, Any]:
         authority.write(base64.b64decode(cluster["certificate-authority-data"]))
         authority.flush()
         client = Client(cluster["server"], Path(authority.name), user["token"])
-        # One that hangs shall not hold up the status of the others.
-        client.request("GET", "/version", timeout=_ANSWER_SECONDS)
-        nodes = client.list("v1", "nodes")
-        pods = client.list("v1", "pods")
-        claims = client.list("resource.k8s.io/v1", "resourceclaims")
-        slices = client.list("resource.k8s.io/v1", "resourceslices")
+        nodes, pods = _items(client, "v1", "nodes"), _items(client, "v1", "pods")
+        claims = _items(client, "resource.k8s.io/v1", "resourceclaims")
+        slices = _items(client, "resource.k8s.io/v1", "resourceslices")
         client.close()
     used = sum(
         not result.get("adminAccess")
@@ -93,6 +93,12 @@ def _contents(kubeconfig: Path, driver: str) -> dict[str, Any]:
         "devices": sum(len(item["spec"].get("devices") or []) for item in slices),
         "devicesAllocated": used,
     }
+
+
+def _items(client: Client, api_version: str, resource: str) -> list[dict[str, Any]]:
+    """One that hangs, as an API server does without its etcd, shall not hold up the status of the others."""
+    answer = client.request("GET", resource_path(api_version, resource), timeout=_ANSWER_SECONDS)
+    return answer.get("items") or []
 
 
 def _ready(node: dict[str, Any]) -> bool:
