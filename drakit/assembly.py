@@ -61,8 +61,9 @@ def _start(
 
     tier = tiers.find(order["tier"], order["version"], Path(order["binaries"]) if order["binaries"] else None)
     subject = _subject(order, tier)
+    spec = _spec(order, tier)
     tier.get_ready(note)
-    cluster = stack.enter_context(tier.start(_spec(order, tier), port=order["port"], begun=traces))
+    cluster = stack.enter_context(tier.start(spec, port=order["port"], begun=traces))
     note(f"API server at {cluster.url}")
     # As kind does: files that are joined in KUBECONFIG keep their clusters apart.
     cluster.write_kubeconfig(folder.kubeconfig, f"drakit-{folder.name}")

@@ -52,6 +52,8 @@ class Environments:
 
     def __enter__(self) -> Environments:
         """Start the clusters. Raises ClusterError."""
+        for spec in self._counts:
+            self._tier.check(spec)
         self._tier.get_ready(lambda text: self._listen(Note(text)))
         with contextlib.ExitStack() as stack:
             self._environments = {

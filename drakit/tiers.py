@@ -96,7 +96,10 @@ class Tier(ABC):
 
     @abstractmethod
     def check(self, spec: ClusterSpec) -> None:
-        """Raise ValueError for a scheduler configuration that is wrong, where that can be told before the start."""
+        """Tell what can be told before anything is fetched or started.
+
+        Raises ValueError for a scheduler configuration that is wrong, and ClusterError for what we may not do here.
+        """
 
     @abstractmethod
     def get_ready(self, progress: Progress) -> None:
@@ -119,6 +122,16 @@ class _Embedded(Tier):
             raise ClusterError(
                 f"an embedded cluster is Kubernetes {gates.LATEST} and no other; --tier local has {version}"
             )
+        wanted = version.removeprefix("v")
+        if wanted != gates.LATEST:
+            from clusters.embedded.apiserver.discovery import VERSION
+
+            release = VERSION["gitVersion"].removeprefix("v")
+            if wanted != release:
+                raise ClusterError(
+                    f"an embedded cluster is Kubernetes {release} and no other patch release; give {gates.LATEST} "
+                    f"or --tier local for {wanted}"
+                )
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -176,7 +189,10 @@ class _Local(Tier):
         check_room(driver)
 
     def check(self, spec: ClusterSpec) -> None:
-        """The scheduler itself says what is wrong."""
+        """What is wrong in a configuration the scheduler itself says."""
+        from clusters.local.cluster import check_rights
+
+        check_rights(spec)
 
     def get_ready(self, progress: Progress) -> None:
         from clusters import binaries

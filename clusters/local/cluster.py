@@ -36,6 +36,15 @@ _STOP_SECONDS: Final = 3.0
 _LOG_SECONDS: Final = 10.0
 
 
+def check_rights(spec: ClusterSpec) -> None:
+    """Raise ClusterError when such a cluster needs root and this process is not."""
+    if spec.control_plane and spec.nodes and os.geteuid() != 0:
+        raise ClusterError(
+            "a local cluster with nodes needs root, as real kubelets mount the volumes of Pods; run drakit as "
+            "root (sudo), or use an embedded cluster"
+        )
+
+
 class LocalCluster(StartedCluster[LocalNode]):
     """A running local cluster."""
 
@@ -62,12 +71,8 @@ class LocalCluster(StartedCluster[LocalNode]):
         self._control: ControlPlane | None = None
         self._keys: Credentials | None = None
         self._ending = threading.Event()
+        check_rights(spec)
         if spec.control_plane and spec.nodes:
-            if os.geteuid() != 0:
-                raise ClusterError(
-                    "a local cluster with nodes needs root, as real kubelets mount the volumes of Pods; run drakit as "
-                    "root (sudo), or use an embedded cluster"
-                )
             for node in spec.nodes:
                 extended_resources(node)
             check_sockets("a kubelet's", f"{FOLDER}/pod-resources/kubelet.sock")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.interface import ClusterError
+from clusters.interface import ClusterError, ClusterSpec, NodeSpec
 from drakit import tiers
 
 
@@ -22,6 +22,11 @@ def test_a_local_tier_tells_how_to_choose_it_again() -> None:
     assert tiers.find("local").options == ("--tier", "local")
 
 
+@pytest.mark.parametrize("version", ["", "1.37", "v1.37", "1.37.2", "v1.37.2"])
+def test_the_release_of_embedded_clusters_can_be_named_in_full(version: str) -> None:
+    assert tiers.find("embedded", version).version == "1.37"
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -29,6 +34,10 @@ def test_a_local_tier_tells_how_to_choose_it_again() -> None:
         (
             ("embedded", "1.36"),
             "an embedded cluster is Kubernetes 1.37 and no other; --tier local has 1.36",
+        ),
+        (
+            ("embedded", "v1.37.1"),
+            "an embedded cluster is Kubernetes 1.37.2 and no other patch release; give 1.37 or --tier local for 1.37.1",
         ),
         (("local", "1.33"), "Kubernetes 1.33 is not known; there are 1.37, 1.36, 1.35, 1.34"),
         (("local", "latest"), "Kubernetes latest is not known; there are 1.37, 1.36, 1.35, 1.34"),
@@ -42,3 +51,14 @@ def test_what_a_tier_does_not_have_is_told(arguments: tuple[str, ...], text: str
     with pytest.raises(ClusterError) as error:
         tiers.find(*arguments)  # type: ignore[arg-type]
     assert str(error.value) == text
+
+
+def test_that_a_local_cluster_with_nodes_needs_root_is_told_before_anything_is_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    tier = tiers.find("local")
+    with pytest.raises(ClusterError, match="a local cluster with nodes needs root"):
+        tier.check(ClusterSpec(nodes=(NodeSpec(),)))
+    tier.check(ClusterSpec(nodes=()))
+    tier.check(ClusterSpec(nodes=(NodeSpec(),), control_plane=False))
