@@ -85,7 +85,7 @@ def check(release: Release, name: str) -> str:
         raise NotHadError(f"{program} cannot be run: {error}") from None
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
-        raise NotHadError(f"{program} env: {(done.stderr or 'no answer').strip().splitlines()[-1]}")
+        raise NotHadError(f"{program} env: {(done.stderr.strip() or 'no answer').splitlines()[-1]}")
     have = lines[0]
     toolchain = lines[1] if len(lines) > 1 else ""
     if _numbers(have) < _numbers(wanted) and (_numbers(have) < _SELF_UPDATING or toolchain == "local"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from dra_api.quantity import Quantity
@@ -64,11 +64,3 @@ def nonzero(amounts: Mapping[str, Quantity]) -> Amounts:
 def count(number: int) -> Quantity:
     """A number of things."""
     return Quantity(number)
-
-
-def total(parts: Iterable[Mapping[str, Quantity]]) -> Amounts:
-    """The sums of several."""
-    result: Amounts = {}
-    for part in parts:
-        result = add(result, part)
-    return result
