@@ -204,9 +204,9 @@ class LocalCluster(StartedCluster[LocalNode]):
 
     def _check_alive(self) -> None:
         # One that never served may get another port: `Process.serving` judges it.
-        for process in self.components().values():
-            if process.has_served and process.crashed:
-                raise ClusterError(process.last_words())
+        for name, words in self.dead().items():
+            if self._processes[name].has_served:
+                raise ClusterError(words)
 
     def missing(self) -> set[str]:
         """The names of nodes that are not Ready yet, and of what else Pods need; raises ClusterError for what ended."""
