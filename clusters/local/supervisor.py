@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -40,6 +41,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     ),
     "no space left on device": "the disk is full, or fs.inotify.max_user_watches too small",
 }
+_STACK: Final = re.compile(r"goroutine \d+ .*\[running")
 # Components talk to addresses of this machine, which no proxy of the user can reach.
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
@@ -216,7 +218,10 @@ class Process:
 
     def said(self) -> str:
         """The last lines of its log, in words."""
-        lines = [line[:_LINE] for line in self._tail(self._begin) if line.strip()][-_ERROR_LINES:]
+        printed = [line for line in self._tail(self._begin) if line.strip()]
+        # The reason of a panic comes before the stack, which says nothing to users.
+        stack = next((at for at, line in enumerate(printed) if _STACK.match(line)), None)
+        lines = [line[:_LINE] for line in printed[:stack] or printed][-_ERROR_LINES:]
         if not lines:
             return "it printed nothing"
         remedies = [f"({text})" for sign, text in _REMEDIES.items() if any(sign in line for line in lines)]
@@ -252,6 +257,9 @@ def wait_serving(processes: Sequence[Process], timeout: float = SERVING_SECONDS)
     """Wait until all of them serve. Raises ClusterError as soon as one has ended, or when one does not in time."""
     deadline, missing = time.monotonic() + timeout, list(processes)
     while missing := [process for process in missing if not process.serving()]:
+        # One that others wait for, as for etcd on a full disk, is the reason why they do not serve.
+        if ended := [process for process in processes if process not in missing and process.crashed]:
+            raise ClusterError(ended[0].last_words())
         if time.monotonic() > deadline:
             raise ClusterError(f"{missing[0].name} does not serve after {timeout:g} s; {missing[0].said()}")
         time.sleep(_POLL)

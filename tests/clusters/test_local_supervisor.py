@@ -110,6 +110,38 @@ def test_a_process_that_ends_while_it_starts_tells_its_last_words(make: Make) ->
     assert process.crashed
 
 
+def test_the_reason_of_a_panic_is_told_and_not_its_stack(make: Make) -> None:
+    words = (
+        "import sys; print('panic: no space left on device\\n\\ngoroutine 1 [running]:'); "
+        "print('main.main()\\n' * 30); sys.exit(2)"
+    )
+    process = make(words)
+    process.start()
+    while process.running:
+        time.sleep(0.01)
+    assert process.last_words().splitlines() == [
+        "part ended with exit code 2; the end of its log:",
+        "  panic: no space left on device",
+        "  (the disk is full, or fs.inotify.max_user_watches too small)",
+    ]
+
+
+def test_one_that_has_served_and_ended_is_told_while_another_is_waited_for(make: Make) -> None:
+    first = make("import time; time.sleep(60)")
+
+    def ready() -> bool:
+        if first.running:
+            os.kill(first.pid, signal.SIGKILL)
+        return False
+
+    second = make("import time; time.sleep(60)", ready=ready)
+    first.start()
+    second.start()
+    with pytest.raises(ClusterError, match="part ended with signal SIGKILL; it printed nothing"):
+        wait_serving([first, second])
+    second.kill()
+
+
 def test_a_limit_of_the_machine_comes_with_what_helps(make: Make) -> None:
     process = make("import sys; sys.exit('failed: inotify_init: too many open files')")
     process.start()
