@@ -24,6 +24,15 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
         "PodCIDRs?:.*",
     ): "the embedded cluster gives nodes no ranges, as its runtime has its own",
     (
+        "describe node.*",
+        "(Annotations: +|  )(node.alpha.kubernetes.io/ttl: 0|.*controller-managed-attach-detach: true).*",
+    ): "the embedded cluster has no TTL controller, which advises kubelets of many nodes",
+    ("describe node.*", "  NAMESPACE  .*%.*"): "shares of nodes that are as large as the machine",
+    (
+        "describe node.*",
+        "(Lease:|  (HolderIdentity|AcquireTime|RenewTime):|  Normal  .*kubelet  ).*",
+    ): "what a kubelet writes in its first seconds comes late, or is refused as namespaces are not there yet",
+    (
         "explain .*",
         "(?!.*<[a-zA-Z]+>)(?!.*enum: )(?!(GROUP|KIND|VERSION|FIELD):).*|.*<(empty|no description)>.*",
     ): ("descriptions are written for this project; fields, types and values are compared"),

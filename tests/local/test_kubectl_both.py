@@ -96,4 +96,5 @@ def test_kubectl_prints_the_same(clusters: tuple[Recorder, Recorder], name: str)
         (real, wrong), (embedded, wrong_too) = pool.map(lambda each: play(each, name, number), clusters)
     assert wrong_too == "", f"on the embedded cluster: {wrong_too}"
     assert wrong == "" or name in OF_ITS_OWN, f"on the real cluster: {wrong}"
-    assert differences(real, embedded, whole=not wrong) == []
+    found = differences(real, embedded, whole=not wrong)
+    assert not found, "\n".join(found)
