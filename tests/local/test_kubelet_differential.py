@@ -59,4 +59,5 @@ def test_both_kubelets_do_the_same(records: tuple[Records, Records], name: str) 
     real, embedded = (each[name] for each in records)
     assert real["error"] == "", f"the real one: {real['error']}"
     assert embedded["error"] == "", f"the embedded one: {embedded['error']}"
-    assert unexplained(differences(real, embedded)) == []
+    found = unexplained(differences(real, embedded))
+    assert not found, "\n".join(found)

@@ -13,6 +13,10 @@ ALLOWED: Final[dict[str, str]] = {
     r"event of the (real|embedded) one only: .* FailedPrepareDynamicResources .*DRA driver \w+ is not registered": (
         "whether a driver is registered when a kubelet that starts looks at a Pod for the first time is chance"
     ),
+    r"(failing: |steps of )Pod p /containerStatuses/c/resources.*claim:c[13]": (
+        "a real kubelet goes through the claims of an answer in any order and stops at the first that failed: which of "
+        "the others it has remembered by then is chance"
+    ),
 }
 """Reasons by patterns for lines of `kd_history.differences`."""
 
