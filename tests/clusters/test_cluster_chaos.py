@@ -29,6 +29,7 @@ from clusters.embedded.cluster import EmbeddedCluster
 from clusters.embedded.controllers.catalogue import controllers
 from clusters.embedded.kubelet.config import KubeletPaths
 from clusters.embedded.kubelet.dra import checkpoint
+from clusters.gates import effective
 from clusters.interface import ClusterSpec, NodeSpec
 from clusters.process import DriverProcess
 from conformance import catalogue
@@ -299,7 +300,10 @@ class Death:
             component = cluster.component(name)
             kinds[name] = [(name, component.kill, component.start)]
         kinds["controller"] = []
+        gates = effective(dict(cluster.spec.gates))
         for entry in controllers(""):
+            if entry.gate and not gates[entry.gate]:
+                continue
             component = cluster.component(entry.name)
             weight = 6 if "claim" in entry.name or "garbage" in entry.name else 1
             kinds["controller"] += [(entry.name, component.kill, component.start)] * weight

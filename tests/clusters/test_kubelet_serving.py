@@ -124,7 +124,8 @@ def test_logs_of_the_container_before() -> None:
 def test_a_container_that_waits_has_no_log() -> None:
     async def scenario() -> None:
         async with bench() as made, http(made) as get:
-            await made.create("p", volumes=[{"name": "v", "configMap": {"name": "nosuch"}}])
+            waiting = container(volumeMounts=[{"name": "v", "mountPath": "/v"}])
+            await made.create("p", waiting, volumes=[{"name": "v", "configMap": {"name": "nosuch"}}])
             await made.event("FailedMount", "nosuch")
             text = 'container "c" in pod "p" is waiting to start: ContainerCreating'
             assert await get("/containerLogs/default/p/c") == (400, text)

@@ -122,7 +122,8 @@ def test_dra_cannot_be_switched_off(world: World) -> None:
     with pytest.raises(ClusterError) as caught:
         EmbeddedCluster(ClusterSpec(gates=(("DynamicResourceAllocation", False),)))
     assert str(caught.value) == (
-        "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"
+        "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true in Kubernetes 1.37; "
+        "it can be set in 1.34"
     )
 
 

@@ -135,6 +135,8 @@ def test_allocation_modes(api: Client, world: World) -> None:
     world.claim("every", request(name, every=True))
     world.pod("user", claims={"gpu": "some"})
     assert world.devices("some") == ["a", "b"]
+    # The claim of a Pod that goes while it is bound stays allocated until its next Pod.
+    world.event("user", "Scheduled")
     world.delete("Pod", "user")
     world.gone("Pod", "user")
     world.pod("user", claims={"gpu": "every"})
