@@ -12,6 +12,8 @@ from conformance.cluster.manifests import container, opaque, request
 from conformance.model import NotTestable, check
 
 _OWN = ("claim_", "user_", "admin_")
+# What every container has mounted, from folders of its own Pod.
+_OF_THE_KUBELET = ("/dev/termination", "/etc/hosts", "/var/run/secrets/kubernetes.io/")
 
 
 def _own(environment: Mapping[str, str]) -> dict[str, str]:
@@ -225,7 +227,7 @@ def different_devices(bench: ClusterBench) -> None:
         nodes = sorted((node.path, node.major, node.minor) for node in seen.devices)
         environment = {key: value for key, value in seen.environment.items() if key != "HOSTNAME"}
         mounts = sorted(
-            mount.source for mount in seen.mounts if not mount.destination.startswith("/dev/termination")
+            mount.source for mount in seen.mounts if not mount.destination.startswith(_OF_THE_KUBELET)
         )
         views.append((nodes, environment, mounts))
     check(views[0] != views[1], "the containers see different devices", views[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 from clusters.embedded.cluster import EmbeddedCluster
@@ -103,9 +104,9 @@ def wipes_every_slice() -> None:
     """ResourceSlices of all nodes are removed at the start."""
     real = EmbeddedCluster._start
 
-    def start(self: EmbeddedCluster) -> None:
+    def start(self: EmbeddedCluster, logs: Path) -> None:
         _CLUSTERS.append(self)
-        real(self)
+        real(self, logs)
 
     EmbeddedCluster._start = start  # type: ignore[method-assign]
 
