@@ -50,6 +50,8 @@ class Drakit:
             stderr=subprocess.PIPE,
             text=True,
             env=self.environment,
+            # A shell that runs these tests in the background has it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *words: str, code: int = 0) -> str:
