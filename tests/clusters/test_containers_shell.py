@@ -189,6 +189,12 @@ def test_the_shell_does_what_dash_does(script: str, tmp_path: Path) -> None:
     assert (ended.code, ended.out, ended.err) == (real.returncode, real.stdout, real.stderr)
 
 
+def _signals_by_default() -> None:
+    """What runs in the background or under nohup has these ignored, and bash would say so."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(BASH is None, reason="no bash on this machine")
 @pytest.mark.parametrize(
     "script",
@@ -220,8 +226,7 @@ def test_the_shell_does_what_bash_does(script: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        # Whoever runs these tests under nohup has it ignored, and bash would say so.
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+        preexec_fn=_signals_by_default,
     )
     ended = bash(script, env=environment)
     assert (ended.code, ended.out) == (real.returncode, real.stdout)
