@@ -173,6 +173,8 @@ def test_selectors_see_attributes_by_domain_and_name(world: World) -> None:
         world.claim(claim, request(name, selectors=[expression]))
         world.pod(claim, claims={"gpu": claim})
         assert world.devices(claim) == ["dev"]
+        # The claim of a Pod that goes while it is bound stays allocated until its next Pod.
+        world.event(claim, "Scheduled")
         world.delete("Pod", claim)
         world.gone("Pod", claim)
     world.claim("wrong", request(name, selectors=[f'"rack" in device.attributes["{GPUS}"]']))
