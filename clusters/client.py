@@ -7,12 +7,19 @@ changes between releases; what the kit needs is a few requests with the objects 
 from __future__ import annotations
 
 import json
+import ssl
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import urllib3
+
+UNTRUSTED = "Untrusted"
+"""Reason of a ClientError when there is no trusted connection: the server's certificate, or none that it accepts."""
+_CONNECTIONS = 32
+_HEADERS = {"Accept": "application/json", "User-Agent": "drakit"}
 
 
 class ClientError(Exception):
@@ -46,17 +53,53 @@ def resource_path(
     return "/".join(parts)
 
 
+@dataclass(frozen=True)
+class Credentials:
+    """Who a client is and how it reaches its server.
+
+    `ssl_context` holds the authorities that are trusted and the client's certificate, if it has one. `token` gives the
+    bearer token for a request, "" for none, and raises OSError when it cannot be had. `server_name` is the name in the
+    server's certificate where it is not the one of the address; `proxy` the URL of the HTTP proxy to go through, "" for
+    none.
+    """
+
+    ssl_context: ssl.SSLContext
+    token: Callable[[], str]
+    server_name: str = ""
+    proxy: str = ""
+
+    def pool(self) -> urllib3.PoolManager:
+        """Connections of this identity."""
+        names = {"server_hostname": self.server_name, "assert_hostname": self.server_name}
+        settings: dict[str, Any] = {"ssl_context": self.ssl_context} | (names if self.server_name else {})
+        if self.ssl_context.verify_mode is ssl.CERT_NONE:
+            # Without its name the server's certificate is not looked at either, which is what was asked for.
+            settings["assert_hostname"] = False
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        if self.proxy:
+            return urllib3.ProxyManager(self.proxy, maxsize=_CONNECTIONS, retries=False, **settings)
+        return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=False, **settings)
+
+
 class Client:
     """Requests against one API server as one identity. Thread safe."""
 
     def __init__(self, url: str, ca_file: Path, token: str) -> None:
+        """With a token that stays, and an authority in a file."""
+        pool = urllib3.PoolManager(maxsize=_CONNECTIONS, ca_certs=str(ca_file), retries=False)
+        self._begin(url, pool, lambda: token)
+
+    @classmethod
+    def of(cls, url: str, credentials: Credentials) -> Self:
+        """A client with the credentials of a kubeconfig; the URL may have a path, below which the API is."""
+        client = cls.__new__(cls)
+        client._begin(url, credentials.pool(), credentials.token)
+        return client
+
+    def _begin(self, url: str, pool: urllib3.PoolManager, token: Callable[[], str]) -> None:
         self._url = url.rstrip("/")
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Accept": "application/json",
-            "User-Agent": "drakit",
-        }
-        self._pool = urllib3.PoolManager(maxsize=32, ca_certs=str(ca_file), retries=False)
+        self._pool = pool
+        self._token = token
 
     def close(self) -> None:
         """Give back the connections."""
@@ -88,13 +131,17 @@ class Client:
         stream: bool,
     ) -> urllib3.BaseHTTPResponse:
         url = self._url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
-        headers = {**self._headers, "Content-Type": content_type}
+        headers = {**_HEADERS, "Content-Type": content_type}
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         try:
+            if token := self._token():
+                headers["Authorization"] = f"Bearer {token}"
             response = self._pool.request(
                 method, url, body=data, headers=headers, timeout=timeout, preload_content=not stream
             )
-        except urllib3.exceptions.HTTPError as error:
+        except urllib3.exceptions.SSLError as error:
+            raise ClientError(0, UNTRUSTED, f"{method} {path}: {error}") from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ClientError(0, "Unreachable", f"{method} {path}: {error}") from None
         if response.status >= 400:
             raise client_error(response.status, response.data)
