@@ -119,6 +119,11 @@ class Client:
         response = self._send(method, path, body, query, content_type, timeout, stream=False)
         return json.loads(response.data)
 
+    def text(self, path: str, timeout: float = 30.0) -> str:
+        """What is at a path that is no API object, such as metrics. Raises ClientError."""
+        response = self._send("GET", path, None, None, "application/json", timeout, stream=False)
+        return response.data.decode(errors="replace")
+
     def _send(
         self,
         method: str,

@@ -75,7 +75,8 @@ class DriverNode:
         # Not the lock above: the end of a node must not wait for its registration.
         self._token_lock = threading.Lock()
         self.paths = paths
-        paths.root.mkdir(mode=0o700)
+        # Where a node is a container, its mounts were there before it.
+        paths.root.mkdir(mode=0o700, exist_ok=True)
         for path in (
             self.paths.plugins,
             self.paths.registry,
@@ -83,7 +84,7 @@ class DriverNode:
             self.paths.proxy_sockets,
             self.paths.cdi,
         ):
-            path.mkdir(mode=0o750, parents=True)
+            path.mkdir(mode=0o750, parents=True, exist_ok=True)
         self.api_proxy = api_proxy
         self.plugin_proxy = PluginProxy(
             self.paths.registry,
