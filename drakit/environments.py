@@ -16,24 +16,35 @@ from conformance.model import Isolation, Requirement
 from conformance.runner import Bench, Environment
 from drakit.tiers import RunningCluster, Tier
 
-_FEW = 3
+_FEW, _MANY = 3, 3
 _CONTRACT = "contract"
 
 
 def alone(requirement: Requirement, tier: Tier) -> bool:
-    """Whether a test runs without others: one that breaks what they use, or moves their clock.
+    """Whether a test runs without others: one that breaks what they use, moves their clock, or takes their node.
 
     Contract tests that break something do so on a node of their own.
     """
     moves_clock = requirement.skips_time and "virtual_clock" in tier.capabilities
-    disruptive = requirement.suite != _CONTRACT and requirement.isolation is Isolation.DISRUPTIVE
-    return disruptive or moves_clock
+    if requirement.suite == _CONTRACT:
+        return moves_clock
+    takes_node = requirement.isolation is Isolation.EXCLUSIVE and not tier.lent_nodes
+    return moves_clock or takes_node or requirement.isolation is Isolation.DISRUPTIVE
 
 
 class Environments:
     """Starts the clusters that the requirements to run need, and no other, and gives every test its bench."""
 
-    def __init__(self, subject: Descriptor, tier: Tier, run: Sequence[Requirement], listen: Listener) -> None:
+    def __init__(
+        self,
+        subject: Descriptor,
+        tier: Tier,
+        run: Sequence[Requirement],
+        listen: Listener,
+        gates: Mapping[str, bool] | None = None,
+    ) -> None:
+        """`gates` are those of one cluster for all; without them each requirement has what it needs."""
+        self._gates = gates
         self._subject = subject
         self._tier = tier
         self._listen = listen
@@ -54,11 +65,12 @@ class Environments:
         """Start the clusters. Raises ClusterError."""
         for spec in self._counts:
             self._tier.check(spec)
-        self._tier.get_ready(lambda text: self._listen(Note(text)))
         with contextlib.ExitStack() as stack:
-            self._environments = {
-                spec: stack.enter_context(self._start(spec, stack)) for spec in self._counts
-            }
+            stack.callback(self._tier.close)
+            self._tier.get_ready(lambda text: self._listen(Note(text)))
+            # Whole clusters first: an API server alone can be had beside one.
+            specs = sorted(self._counts, key=lambda spec: not spec.control_plane)
+            self._environments = {spec: stack.enter_context(self._start(spec, stack)) for spec in specs}
             self._stack = stack.pop_all()
         return self
 
@@ -68,14 +80,16 @@ class Environments:
     def _spec(self, requirement: Requirement) -> ClusterSpec:
         if requirement.suite == _CONTRACT:
             return ClusterSpec(version=self._tier.version, control_plane=False)
-        return cluster_spec(requirement, self._tier.version)
+        return cluster_spec(
+            requirement, self._tier.version, lent_nodes=self._tier.lent_nodes, gates=self._gates
+        )
 
     def _start(self, spec: ClusterSpec, stack: contextlib.ExitStack) -> Any:
         what = f"{len(spec.nodes)} nodes" if spec.control_plane else "an API server for the driver contract"
-        with_gates = "".join(f", {name} on" for name, on in spec.gates if on)
+        with_gates = _gates_text(spec)
         kind = f"{self._tier.article} {self._tier.name} cluster (Kubernetes {spec.version})"
         self._listen(Note(f"{self._subject.name}: starting {kind}: {what}{with_gates}"))
-        cluster = stack.enter_context(self._tier.start(spec))
+        cluster = stack.enter_context(self._tier.start(spec, beside=self._clusters))
         self._clusters.append(cluster)
         cluster.wait_ready()
         if not spec.control_plane:
@@ -91,3 +105,9 @@ class Environments:
         for cluster in self._clusters:
             text = cluster.redact(text)
         return text
+
+
+def _gates_text(spec: ClusterSpec) -> str:
+    """The gates of a cluster in words, only their number when they are many."""
+    on = [name for name, value in spec.gates if value]
+    return f", {len(on)} feature gates on" if len(on) > _MANY else "".join(f", {name} on" for name in on)

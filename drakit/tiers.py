@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
@@ -70,6 +70,8 @@ class Tier(ABC):
     """For sentences such as "starting an embedded cluster"."""
     patience: float = 1.0
     """What waiting times of tests are multiplied by: real components retry later and take more of the machine."""
+    lent_nodes: int = 3
+    """How many nodes a cluster has beside the shared ones for tests that want one alone; with none they take turns."""
 
     def __init__(self, version: str) -> None:
         """`version` is a Kubernetes minor. Raises ClusterError for one that this kind does not have."""
@@ -106,11 +108,22 @@ class Tier(ABC):
         """Fetch what has to be there before a cluster can start; this may take a while. Raises ClusterError."""
 
     @abstractmethod
-    def start(self, spec: ClusterSpec, *, port: int = 0, begun: Begun | None = None) -> RunningCluster:
+    def start(
+        self,
+        spec: ClusterSpec,
+        *,
+        port: int = 0,
+        begun: Begun | None = None,
+        beside: Sequence[RunningCluster] = (),
+    ) -> RunningCluster:
         """A cluster that has been started, its API server on `port` (0 takes a free one). Raises ClusterError.
 
-        `begun` is called before anything is started, with the mark of all processes and the folder.
+        `begun` is called before anything is started, with the mark of all processes and the folder. `beside` are
+        clusters of this tier that run and will end after it: it may use what they have.
         """
+
+    def close(self) -> None:
+        """Let go of what `get_ready` has got ready; clusters have ended before."""
 
 
 class _Embedded(Tier):
@@ -152,7 +165,14 @@ class _Embedded(Tier):
     def get_ready(self, progress: Progress) -> None:
         pass
 
-    def start(self, spec: ClusterSpec, *, port: int = 0, begun: Begun | None = None) -> RunningCluster:
+    def start(
+        self,
+        spec: ClusterSpec,
+        *,
+        port: int = 0,
+        begun: Begun | None = None,
+        beside: Sequence[RunningCluster] = (),
+    ) -> RunningCluster:
         from clusters.embedded.cluster import EmbeddedCluster
 
         return EmbeddedCluster(spec, port=port, begun=begun)
@@ -204,7 +224,14 @@ class _Local(Tier):
                     self._wanted, COMPONENTS, folder=self._folder, progress=progress
                 )
 
-    def start(self, spec: ClusterSpec, *, port: int = 0, begun: Begun | None = None) -> RunningCluster:
+    def start(
+        self,
+        spec: ClusterSpec,
+        *,
+        port: int = 0,
+        begun: Begun | None = None,
+        beside: Sequence[RunningCluster] = (),
+    ) -> RunningCluster:
         from clusters.local.cluster import LocalCluster
 
         self.get_ready(lambda text: None)

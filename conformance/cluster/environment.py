@@ -6,11 +6,12 @@ import contextlib
 import itertools
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from clusters import device_classes
+from clusters.client import resource_path
 from clusters.descriptor import Descriptor
 from clusters.interface import Cluster, ClusterSpec, NodeSpec, WholeNode
 from clusters.process import DriverProcess, StartError
@@ -24,12 +25,22 @@ _KUBELET = (("syncFrequency", "1s"),)
 _START_THREADS = 8
 
 
-def cluster_spec(requirement: Requirement, version: str) -> ClusterSpec:
-    """The cluster of a Kubernetes minor that a requirement is tested on; equal ones share it."""
+def cluster_spec(
+    requirement: Requirement,
+    version: str,
+    *,
+    lent_nodes: int = LENT_NODES,
+    gates: Mapping[str, bool] | None = None,
+) -> ClusterSpec:
+    """The cluster of a Kubernetes minor that a requirement is tested on; equal ones share it.
+
+    `gates` are those of one cluster for all requirements; without them each has what it needs.
+    """
+    wanted = dict.fromkeys(requirement.gates, True) if gates is None else gates
     return ClusterSpec(
         version=version,
-        nodes=tuple(NodeSpec() for _ in range(SHARED_NODES + LENT_NODES)),
-        gates=tuple(sorted((gate, True) for gate in requirement.gates)),
+        nodes=tuple(NodeSpec() for _ in range(SHARED_NODES + lent_nodes)),
+        gates=tuple(sorted(wanted.items())),
         kubelet=_KUBELET,
     )
 
@@ -38,7 +49,9 @@ class ClusterEnvironment:
     """Benches for tests on one whole cluster. The driver under test is started when the first test asks for it.
 
     A parallel test has the shared nodes; an exclusive one a node of its own, without a driver until it starts one;
-    a disruptive one has both, and no other test runs beside it.
+    a disruptive one has both, and no other test runs beside it. Where there are no nodes but the shared ones, the last
+    of these is given to the first test that wants one alone, and to nobody else afterwards: such tests come last, one
+    at a time.
     """
 
     def __init__(self, cluster: Cluster, descriptor: Descriptor, *, timeout_factor: float = 1.0) -> None:
@@ -51,6 +64,7 @@ class ClusterEnvironment:
         self._lent: queue.SimpleQueue[WholeNode] = queue.SimpleQueue()
         for node in list(cluster.nodes)[SHARED_NODES:]:
             self._lent.put(node)
+        self._few = len(cluster.nodes) <= SHARED_NODES
         self._drivers: dict[str, DriverProcess] = {}
         self._lock = threading.Lock()
         self._class = ""
@@ -77,10 +91,11 @@ class ClusterEnvironment:
             client = self._cluster.client("admin")
             try:
                 with ThreadPoolExecutor(_START_THREADS) as pool:
-                    list(pool.map(lambda node: node.run_driver(self._descriptor), self._shared))
+                    started = list(pool.map(lambda node: node.run_driver(self._descriptor), self._shared))
             except StartError as error:
                 self._failure = error
                 raise InputError(str(error)) from None
+            self._drivers = {node.name: process for node, process in zip(self._shared, started, strict=True)}
             names = {node.name for node in self._shared}
             query = {"fieldSelector": f"spec.driver={self._descriptor.name}"}
 
@@ -96,10 +111,27 @@ class ClusterEnvironment:
             self._class = device_classes.ensure(client, self._descriptor)[0]
             return self._class
 
+    def _stop_sharing(self) -> None:
+        """Take the last of the shared nodes out, with the driver under test that runs there."""
+        with self._lock:
+            self._few = False
+            node = self._shared.pop()
+            process = self._drivers.pop(node.name, None)
+        if process is not None:
+            process.stop()
+            process.close()
+            # Nobody shall be given devices of a node without a driver.
+            query = {"fieldSelector": f"spec.driver={self._descriptor.name},spec.nodeName={node.name}"}
+            path = resource_path(device_classes.API_VERSION, "resourceslices")
+            self._cluster.client("admin").request("DELETE", path, query=query)
+        self._lent.put(node)
+
     @contextlib.contextmanager
     def bench(self, requirement: Requirement) -> Iterator[ClusterBench]:
         """A bench for one test."""
         node: WholeNode | None = None
+        if requirement.isolation is not Isolation.PARALLEL and self._few:
+            self._stop_sharing()
         # Most tests work with the first of their nodes, which is another in turn.
         turn = next(self._turns) % len(self._shared)
         nodes = [*self._shared[turn:], *self._shared[:turn]]

@@ -41,7 +41,9 @@ class Imagined(Tier):
     def get_ready(self, progress: object) -> None:
         self.ready += 1
 
-    def start(self, spec: ClusterSpec, *, port: int = 0, begun: object = None) -> RunningCluster:
+    def start(
+        self, spec: ClusterSpec, *, port: int = 0, begun: object = None, beside: object = ()
+    ) -> RunningCluster:
         self.asked.append(spec)
         raise ClusterError("not here")
 
