@@ -17,6 +17,10 @@ VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
 LATEST: Final = VERSIONS[-1]
 
 
+ALL: Final = "all"
+"""In a setting, every gate of DRA."""
+
+
 class GateError(ValueError):
     """A gate or version that cannot be set so; the text says what is allowed."""
 
@@ -127,6 +131,22 @@ def parse(text: str) -> dict[str, bool]:
             raise GateError(f'invalid value of {name}={value}: "{value}" is neither true nor false')
         result[name.strip()] = value.lower() == "true"
     return result
+
+
+def choose(text: str, version: str = LATEST) -> dict[str, bool]:
+    """The gates of a setting as `parse` reads it, where the word `all` stands for all of `all_on`. Raises GateError."""
+    words = [word.strip() for word in text.split(",")]
+    everything = all_on(version) if ALL in words else {}
+    return everything | parse(",".join(word for word in words if word != ALL))
+
+
+def all_on(version: str = LATEST) -> dict[str, bool]:
+    """Every gate of DRA on, with those that they need; the ones that are locked on need no setting."""
+    table = known(version)
+    wanted = [name for name in table if name.startswith("DRA")]
+    for name in wanted:  # grows while it is walked through
+        wanted += [need for need in table[name].needs if need in table and need not in wanted]
+    return {name: True for name in sorted(wanted) if not table[name].locked}
 
 
 def effective(chosen: Mapping[str, bool], version: str = LATEST) -> dict[str, bool]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from clusters import descriptor as descriptors
+from clusters import gates
 from clusters.document import DocumentError
 from clusters.interface import ClusterError
 from conformance import catalogue
@@ -48,6 +49,12 @@ from drakit.tiers import Tier
     help="Take the binaries of a local cluster from here.",
 )
 @click.option(
+    "--feature-gates",
+    metavar="GATE=true,...|all",
+    help="One cluster with these gates for all requirements; all switches every gate of DRA on.  "
+    "[default: a cluster for each set of gates that requirements need]",
+)
+@click.option(
     "--compare",
     metavar="TIER,TIER",
     help="Judge on each of these kinds of clusters and show which verdicts differ.",
@@ -76,6 +83,7 @@ def command(
     tier: str | None,
     kubernetes_version: str,
     binaries: Path | None,
+    feature_gates: str | None,
     compare: str | None,
     focus: tuple[str, ...],
     skip: tuple[str, ...],
@@ -99,12 +107,13 @@ def command(
         chosen = _tiers(tier, compare, kubernetes_version, binaries)
         check_patterns(catalogue.requirements().values(), [*focus, *skip])
         subject = descriptors.load(driver, catalogue.capabilities())
+        on = _gates(feature_gates, chosen)
         with stoppable() as last, _report_folder(report_dir, last):
             # The parts of a cluster take their time to load: mistakes are told without them.
             from drakit.compare import compare as run_all
             from drakit.judge import Order, judge
 
-            order = Order(subject, focus, skip, parallel)
+            order = Order(subject, focus, skip, parallel, on)
             if compare is None:
                 return judge(order, chosen[0], report_dir=report_dir, as_json=as_json)
             return run_all(order, chosen, report_dir=report_dir, as_json=as_json)
@@ -127,6 +136,20 @@ def _tiers(name: str | None, compare: str | None, version: str, binaries: Path |
         raise UserError(f'--compare {compare}: give different tiers, such as "{",".join(tiers.NAMES)}"')
     # An embedded cluster has no binaries, and only the latest version.
     return [tiers.find(word, version, binaries if word != tiers.DEFAULT else None) for word in names]
+
+
+def _gates(text: str | None, chosen: Sequence[Tier]) -> dict[str, bool] | None:
+    """The gates of the only cluster. Raises UserError for what one of the versions does not have."""
+    if text is None:
+        return None
+    result: dict[str, bool] = {}
+    try:
+        for tier in chosen:
+            result = gates.choose(text, tier.version)
+            gates.effective(result, tier.version)
+    except gates.GateError as error:
+        raise UserError(f"--feature-gates: {error}") from None
+    return result
 
 
 def _list(focus: tuple[str, ...], skip: tuple[str, ...], as_json: bool) -> int:

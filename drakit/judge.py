@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,23 @@ class _ProgressConsole(Console):
 
 @dataclass(frozen=True)
 class Order:
-    """What is asked for: the driver, which requirements, and how many tests at the same time."""
+    """What is asked for: the driver, which requirements, and how many tests at the same time.
+
+    `gates` are those of one cluster for all requirements; without them there is one for each set that these need.
+    """
 
     subject: Descriptor
     focus: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     parallel: int = 14
+    gates: Mapping[str, bool] | None = None
+
+    def settled_gates(self, version: str) -> dict[str, bool]:
+        """The value of every gate, as far as requirements may count on it. Raises GateError."""
+        if self.gates is None:
+            # Clusters are started with the gates that the requirements ask for.
+            return dict.fromkeys(gates.known(version), True)
+        return gates.effective(self.gates, version)
 
 
 @dataclass(frozen=True)
@@ -89,8 +100,7 @@ def run(order: Order, tier: Tier) -> Run:
     """
     subject = order.subject
     tier.check_driver(subject.name)
-    # Clusters are started with the gates that the requirements ask for.
-    target = Target(tier.version, dict.fromkeys(gates.known(tier.version), True), tier.capabilities)
+    target = Target(tier.version, order.settled_gates(tier.version), tier.capabilities)
     everything = list(catalogue.requirements().values())
     chosen = plan(everything, subject, target, order.focus, order.skip)
     context = document.Context(
@@ -102,8 +112,8 @@ def run(order: Order, tier: Tier) -> Run:
         kit=__version__,
         catalogue=catalogue.version(),
         started=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        gates=_gates(chosen, tier.version),
-        options=tier.options,
+        gates=_gates(chosen, order, tier.version),
+        options=(*tier.options, *_gate_words(order)),
     )
     results, seconds = _run(order, tier, chosen, everything)
     return Run(context, results, seconds)
@@ -126,11 +136,21 @@ def print_report_files(console: Console, folders: Sequence[Path]) -> None:
     console.print(f"reports: {', '.join(files)}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _gates(chosen: Plan, version: str) -> dict[str, bool]:
-    """Gates that are on in some cluster of the run, and are not by default."""
+def _gates(chosen: Plan, order: Order, version: str) -> dict[str, bool]:
+    """Gates that are other than by default in some cluster of the run."""
     table = gates.known(version)
+    if order.gates is not None:
+        values = order.settled_gates(version)
+        return {gate: on for gate, on in sorted(values.items()) if on is not table[gate].default}
     wanted = {gate for requirement in chosen.run for gate in requirement.gates}
     return {gate: True for gate in sorted(wanted) if not table[gate].default}
+
+
+def _gate_words(order: Order) -> tuple[str, ...]:
+    """The words of a command line that choose the gates."""
+    if order.gates is None:
+        return ()
+    return ("--feature-gates", ",".join(f"{name}={str(on).lower()}" for name, on in order.gates.items()))
 
 
 def _run(
@@ -148,7 +168,7 @@ def _run(
         by_id = {result.requirement.id: result for result in chosen.settled}
         return tuple(by_id[requirement.id] for requirement in everything), 0.0
     try:
-        with Environments(order.subject, tier, chosen.run, listen) as environments:
+        with Environments(order.subject, tier, chosen.run, listen, order.gates) as environments:
             runner = Runner(
                 environments,
                 catalogue.tests(),

@@ -122,7 +122,7 @@ class Tier(ABC):
         clusters of this tier that run and will end after it: it may use what they have.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most tiers hold nothing
         """Let go of what `get_ready` has got ready; clusters have ended before."""
 
 

@@ -63,7 +63,12 @@ class _KitBrokeError(Exception):
     metavar="DIR",
     help="Take the binaries of a local cluster from here.",
 )
-@click.option("--feature-gates", metavar="GATE=true,...", default="", help="Gates other than by default.")
+@click.option(
+    "--feature-gates",
+    metavar="GATE=true,...|all",
+    default="",
+    help="Gates other than by default; all switches every gate of DRA on.",
+)
 @click.option(
     "--runtime-config", metavar="API=true,...", default="", help="API versions other than by default."
 )
@@ -172,7 +177,7 @@ def _gates(text: str, version: str) -> dict[str, bool]:
             f"--kubernetes-version: {version} is not known; there are {', '.join(reversed(gates.VERSIONS))}"
         )
     try:
-        chosen = gates.parse(text)
+        chosen = gates.choose(text, minor)
         gates.effective(chosen, minor)
     except GateError as error:
         raise UserError(f"--feature-gates: {error}") from None
