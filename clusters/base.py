@@ -20,12 +20,17 @@ from clusters.clock import Clock
 from clusters.driver_account import DriverAccounts
 from clusters.guardian import Guardian
 from clusters.interface import ClusterError, ClusterSpec, Component, NodeSpec
-from clusters.log_files import make_folder
+from clusters.log_files import LogCommand, make_folder
 from clusters.node import DriverNode, WithKubelet, node_paths
 from clusters.proxies import kubeconfig
 from clusters.proxies.api_proxy import ApiProxy
 from clusters.proxies.client_view import ClientView
 from node_api.sockets import MAX_PATH_BYTES
+
+OF_OWN_CLUSTERS: Final = frozenset(
+    {"process_drivers", "bare_nodes", "own_nodes", "several_nodes", "probe_containers"}
+)
+"""What every cluster can do that this process starts, in the words of conformance/tiers.yaml."""
 
 _PREFIX: Final = "dk-"
 # What tempfile appends to a prefix, and the longest name of a node's folder.
@@ -168,6 +173,14 @@ class StartedCluster(ABC, Generic[_Whole]):
     @abstractmethod
     def components(self) -> Mapping[str, Component]:
         """Every component of the cluster, kubelets included, by the name of its log; drivers are none."""
+
+    def ended(self) -> list[str]:
+        """The names of components that do not run."""
+        return [name for name, component in self.components().items() if not component.running]
+
+    def log_commands(self) -> dict[str, LogCommand]:
+        """How to print the logs that are no files in the folder of logs."""
+        return {}
 
     def wait_ready(self, timeout: float = 0.0) -> None:
         """Wait until every whole node is Ready, READY_SECONDS by default.

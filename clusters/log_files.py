@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,18 @@ EARLIER: Final = ".1"
 
 _LIMIT_BYTES: Final = 8 * 1024 * 1024
 _LONGEST_LINE: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class LogCommand:
+    """Commands that print a log: what there is, and the same with what comes until they are ended."""
+
+    once: tuple[str, ...]
+    follow: tuple[str, ...]
+
+    def after(self, *words: str) -> LogCommand:
+        """The same behind other words, such as those that run it in a container."""
+        return LogCommand((*words, *self.once), (*words, *self.follow))
 
 
 def make_folder(root: Path) -> Path:

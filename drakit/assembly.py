@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +61,7 @@ def _start(
     tier = tiers.find(order["tier"], order["version"], Path(order["binaries"]) if order["binaries"] else None)
     subject = _subject(order, tier)
     spec = _spec(order, tier)
+    stack.callback(tier.close)
     tier.get_ready(note)
     cluster = stack.enter_context(tier.start(spec, port=order["port"], begun=traces))
     note(f"API server at {cluster.url}")
@@ -90,9 +90,13 @@ def _start(
         created=time.time(),
         gates=order["gates"],
         logs=str(cluster.root / log_files.FOLDER),
+        log_commands={
+            name: [list(command.once), list(command.follow)]
+            for name, command in cluster.log_commands().items()
+        },
     )
     folder.write_record(record)
-    answer({"ready": asdict(record)})
+    answer({"ready": record.shown()})
     return Running(folder, cluster, drivers)
 
 

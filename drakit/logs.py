@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import subprocess
 import sys
 import threading
 from collections import deque
@@ -14,13 +15,15 @@ from typing import IO, Final
 
 import click
 
-from clusters.log_files import EARLIER, found
+from clusters.log_files import EARLIER, LogCommand, found
 from conformance.report.layout import clean
 from drakit.interrupt import EXIT_CODE as INTERRUPTED
 from drakit.output import UserError, drop_output, write_out
 from drakit.state import Folder, StateError, all_folders
 
 _POLL: Final = 0.2
+_SECONDS, _LAST_LINE_SECONDS = 60.0, 5.0
+_LAST_BYTES: Final = 16_384
 KEEPER: Final = "keeper"
 """Name of the log of the process that holds the cluster."""
 
@@ -45,7 +48,11 @@ def command(component: str | None, name: str, follow: bool, tail: int | None) ->
                 raise UserError(f"which component? there are {', '.join(logs)}")
             write_out("".join(f"{log}\n" for log in logs))
             return 0
-        _show(_choose(component, logs), tail, follow=follow, running=folder.running)
+        log = _choose(component, logs)
+        if isinstance(log, LogCommand):
+            _show_command(log, tail, follow=follow)
+        else:
+            _show(log, tail, follow=follow, running=folder.running)
     except StateError as error:
         raise UserError(str(error)) from None
     except OSError as error:
@@ -56,14 +63,20 @@ def command(component: str | None, name: str, follow: bool, tail: int | None) ->
     return 0
 
 
-def available(folder: Folder) -> dict[str, Path]:
-    """The logs of a cluster by the names of their components."""
+def available(folder: Folder) -> dict[str, Path | LogCommand]:
+    """The logs of a cluster by the names of their components: files, or commands that print them."""
     record = folder.record()
-    logs = found(Path(record.logs)) if record is not None and record.logs else {}
+    logs: dict[str, Path | LogCommand] = {}
+    if record is not None:
+        logs |= {
+            name: LogCommand(tuple(once), tuple(follow))
+            for name, (once, follow) in record.log_commands.items()
+        }
+        logs |= found(Path(record.logs)) if record.logs else {}
     return logs | ({KEEPER: folder.log} if folder.log.exists() else {})
 
 
-def _choose(component: str, logs: dict[str, Path]) -> Path:
+def _choose(component: str, logs: dict[str, Path | LogCommand]) -> Path | LogCommand:
     if component in logs:
         return logs[component]
     close = difflib.get_close_matches(component, logs, 1)
@@ -72,15 +85,57 @@ def _choose(component: str, logs: dict[str, Path]) -> Path:
     raise UserError(f'no component "{component}"{hint}{there}')
 
 
-def last_line(path: Path) -> str:
+def last_line(log: Path | LogCommand) -> str:
     """The last line of a log that is not empty; "" when there is none."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 16_384))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
-    except OSError:
+        if isinstance(log, LogCommand):
+            data = _printed(log, _LAST_LINE_SECONDS)[-_LAST_BYTES:]
+        else:
+            with log.open("rb") as file:
+                file.seek(max(0, log.stat().st_size - _LAST_BYTES))
+                data = file.read()
+    except (OSError, UserError):
         return ""
+    lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
     return next((line for line in reversed(lines) if line), "")
+
+
+def _printed(log: LogCommand, seconds: float = _SECONDS) -> bytes:
+    """What a command prints of a log. Raises UserError when it cannot."""
+    try:
+        done = subprocess.run(  # noqa: S603 - words that the keeper of the cluster has written down
+            log.once, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+        )
+    except OSError as error:
+        raise UserError(f"{log.once[0]}: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{log.once[0]} does not print the log within {seconds:g} s") from None
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip() or "it said nothing"
+        raise UserError(f"the log cannot be read: {said}")
+    return done.stdout
+
+
+def _show_command(log: LogCommand, tail: int | None, *, follow: bool) -> None:
+    """Print what a command prints; one that goes on ends with the container that it runs in."""
+    try:
+        if not follow:
+            lines = _printed(log).splitlines(keepends=True)
+            _print(lines if tail is None else deque(lines, tail))
+            return
+        before = 0 if tail is None else max(0, len(_printed(log).splitlines()) - tail)
+        with subprocess.Popen(  # noqa: S603 - as above
+            log.follow, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        ) as process:
+            try:
+                assert process.stdout is not None  # noqa: S101 - it is a pipe
+                for number, line in enumerate(process.stdout):
+                    if number >= before:
+                        _print([line])
+            finally:
+                process.terminate()
+    except BrokenPipeError:
+        drop_output()
 
 
 def _show(path: Path, tail: int | None, *, follow: bool, running: Callable[[], bool]) -> None:

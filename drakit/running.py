@@ -20,7 +20,7 @@ class Running:
 
     def look(self) -> None:
         """Look once; to be called every now and then."""
-        dead = [name for name, component in self._cluster.components().items() if not component.running]
+        dead = self._cluster.ended()
         if self._drivers is not None:
             dead += [f"driver-{node}" for node in self._drivers.ended()]
             self._drivers.revive()

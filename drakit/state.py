@@ -34,7 +34,11 @@ class StateError(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """What is known about a running cluster; `created` is seconds since the epoch, `logs` the folder of its logs."""
+    """What is known about a running cluster.
+
+    `created` is seconds since the epoch, `logs` the folder of its logs. For logs that are elsewhere `log_commands` has
+    the words of two commands: one prints the log, the other goes on with what comes.
+    """
 
     name: str
     version: str
@@ -47,6 +51,11 @@ class Record:
     gates: dict[str, bool] = field(default_factory=dict)
     tier: str = "embedded"
     logs: str = ""
+    log_commands: dict[str, list[list[str]]] = field(default_factory=dict)
+
+    def shown(self) -> dict[str, Any]:
+        """What is for users."""
+        return {name: value for name, value in asdict(self).items() if name != "log_commands"}
 
 
 @dataclass(frozen=True)

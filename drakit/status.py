@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +51,7 @@ def _state(folder: Folder) -> dict[str, Any]:
     record = folder.record()
     if record is None:
         return {"name": folder.name, "state": "starting"}
-    state: dict[str, Any] = {**asdict(record), "state": "running"}
+    state: dict[str, Any] = {**record.shown(), "state": "running"}
     try:
         state |= _contents(Path(record.kubeconfig), record.driver)
     except ClientError as error:

@@ -18,6 +18,8 @@ from clusters.interface import Cluster, ClusterError, ClusterSpec, Component
 
 if TYPE_CHECKING:
     from clusters.binaries import Binaries
+    from clusters.kind.tools import Tools
+    from clusters.log_files import LogCommand
 
 Progress = Callable[[str], None]
 Begun = Callable[[str, Path], None]
@@ -41,6 +43,14 @@ class RunningCluster(Cluster, Protocol):
 
     def components(self) -> Mapping[str, Component]:
         """Every component by the name of its log; drivers are none."""
+        ...
+
+    def ended(self) -> list[str]:
+        """The names of components that do not run."""
+        ...
+
+    def log_commands(self) -> Mapping[str, LogCommand]:
+        """How to print the logs that are no files in the folder of logs."""
         ...
 
     def wait_ready(self, timeout: float = ...) -> None:
@@ -239,6 +249,75 @@ class _Local(Tier):
         return LocalCluster(spec, self._binaries, port=port, begun=begun)
 
 
+class _Kind(Tier):
+    name, article, patience = "kind", "a", 3.0
+    lent_nodes = 0
+
+    def __init__(self, version: str) -> None:
+        super().__init__(version)
+        self._wanted = version.removeprefix("v")
+        self._lock = threading.Lock()
+        self._tools: Tools | None = None
+        self._progress: Progress = lambda text: None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        from clusters.kind.cluster import KindCluster
+
+        return KindCluster.CAPABILITIES
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        words = ("--tier", self.name)
+        return words if self._wanted == gates.LATEST else (*words, "--kubernetes-version", self._wanted)
+
+    def check_driver(self, driver: str) -> None:
+        from clusters.kind.cluster import check_room
+
+        check_room(driver)
+
+    def check(self, spec: ClusterSpec) -> None:
+        """What is wrong in a configuration the scheduler itself says."""
+        from clusters.kind import config
+
+        config.check(spec)
+
+    def get_ready(self, progress: Progress) -> None:
+        from clusters.kind import tools
+
+        with self._lock:
+            self._progress = progress
+            if self._tools is None:
+                self._tools = tools.find(self._wanted, progress)
+
+    def start(
+        self,
+        spec: ClusterSpec,
+        *,
+        port: int = 0,
+        begun: Begun | None = None,
+        beside: Sequence[RunningCluster] = (),
+    ) -> RunningCluster:
+        from clusters.kind.bare import BareCluster
+        from clusters.kind.cluster import KindCluster
+
+        self.get_ready(self._progress)
+        assert self._tools is not None  # noqa: S101 - get_ready raises otherwise
+        if spec.control_plane:
+            return KindCluster(spec, self._tools, port=port, begun=begun, progress=self._progress)
+        host = next((cluster for cluster in beside if isinstance(cluster, KindCluster)), None)
+        if host is not None:
+            return BareCluster(spec, host, begun=begun, progress=self._progress)
+        host = KindCluster(spec, self._tools, progress=self._progress)
+        return BareCluster(spec, host, owns_host=True, begun=begun, progress=self._progress)
+
+    def close(self) -> None:
+        with self._lock:
+            found, self._tools = self._tools, None
+        if found is not None:
+            found.engine.close()
+
+
 def minor(version: str) -> str:
     """The minor of a version: "1.36" for "v1.36.3"."""
     return ".".join(version.removeprefix("v").split(".")[:2])
@@ -260,6 +339,18 @@ def _embedded(version: str, binaries: Path | None) -> Tier:
     return _Embedded(version)
 
 
-_MAKERS: Final[Mapping[str, Callable[[str, Path | None], Tier]]] = {"embedded": _embedded, "local": _Local}
+def _kind(version: str, binaries: Path | None) -> Tier:
+    if binaries is not None:
+        raise ClusterError(
+            "--binaries: a kind cluster has those of its node image; give --tier local as well"
+        )
+    return _Kind(version)
+
+
+_MAKERS: Final[Mapping[str, Callable[[str, Path | None], Tier]]] = {
+    "embedded": _embedded,
+    "local": _Local,
+    "kind": _kind,
+}
 NAMES: Final = tuple(_MAKERS)
 DEFAULT: Final = NAMES[0]

@@ -102,7 +102,9 @@ class _Component:
 def test_the_keeper_writes_down_what_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     components = {"apiserver": _Component(), "scheduler": _Component()}
-    cluster: Any = SimpleNamespace(components=lambda: components)
+    cluster: Any = SimpleNamespace(
+        ended=lambda: [name for name, component in components.items() if not component.running]
+    )
     folder = Folder("lab")
     with folder.held():
         running = Running(folder, cluster, None)

@@ -30,7 +30,11 @@ def test_the_release_of_embedded_clusters_can_be_named_in_full(version: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("kind",), 'no tier "kind"; there are embedded, local'),
+        (("minikube",), 'no tier "minikube"; there are embedded, local, kind'),
+        (
+            ("kind", "", Path("/opt")),
+            "--binaries: a kind cluster has those of its node image; give --tier local as well",
+        ),
         (
             ("embedded", "1.36"),
             "an embedded cluster is Kubernetes 1.37 and no other; --tier local has 1.36",

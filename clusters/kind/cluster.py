@@ -1,0 +1,296 @@
+"""The kind tier: a cluster of containers that kind makes, with drivers on the host beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import functools
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.base import OF_OWN_CLUSTERS, Begun, StartedCluster, check_room, check_sockets
+from clusters.client import ClientError
+from clusters.interface import ClusterError, ClusterSpec, Component
+from clusters.kind import access, checks, components, config, leftovers
+from clusters.kind.command import KindCommand
+from clusters.kind.components import KindComponent, Run, StaticPod, Unit
+from clusters.kind.node import KindNode
+from clusters.kind.tools import Tools
+from clusters.log_files import LogCommand
+from clusters.node import node_paths
+
+__all__ = ["KindCluster", "check_room"]
+
+_CREATE_SECONDS: Final = 900.0
+_LOAD_SECONDS: Final = 300.0
+_EXPORT_SECONDS: Final = 120.0
+_EXEC_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 10.0
+"""How often is looked for components that ended: each look runs a command in every node."""
+_ROUTES_SECONDS: Final = 30.0
+_POLL: Final = 0.1
+
+
+class KindCluster(StartedCluster[KindNode]):
+    """A running kind cluster. Its first node is the control plane, where Pods run as everywhere."""
+
+    CAPABILITIES = OF_OWN_CLUSTERS | {"restart_kubelet", "restart_component"}
+    READY_SECONDS = 180.0
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        tools: Tools,
+        *,
+        port: int = 0,
+        begun: Begun | None = None,
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Make it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be.
+
+        It has a node even where the spec has none: the control plane. Nodes are made, not waited for, see `wait_ready`.
+        """
+        super().__init__(spec)
+        self._tools = tools
+        self._port = port
+        self._progress = progress
+        self.name = f"drakit-{secrets.token_hex(3)}"
+        """Of the kind cluster, its network, and the beginning of the names of its containers."""
+        self._record: leftovers.Record | None = None
+        self._kind: KindCommand | None = None
+        self._token = ""
+        self._server = access.Server("", b"")
+        self._checked = False
+        self._looked, self._ended = 0.0, list[str]()
+        check_sockets("a plugin's", "kreg/x.sock")
+        self._begin(begun)
+
+    def _start(self, logs: Path) -> None:
+        engine = self._tools.engine
+        environment = {**engine.environment, "KIND_EXPERIMENTAL_DOCKER_NETWORK": self.name}
+        self._kind = KindCommand(self._tools.kind, environment, guardian=self._guardian, logs=logs)
+        self._containers = config.container_names(self.name, max(1, len(self.spec.nodes)))
+        folders = [self.root / f"n{number}" for number, _ in enumerate(self._containers, 1)]
+        for folder in folders:
+            paths = node_paths(folder)
+            for path in (folder, paths.kubelet_registry, paths.cdi):
+                path.mkdir(mode=0o700)
+        document = config.document(self.spec, self.name, folders, port=self._port)
+        file = self.root / "kind.yaml"
+        file.write_text(document, encoding="utf-8")
+        self._record = leftovers.write(self.name, self.root, engine)
+        self._create(file)
+        self._server = access.read(self._kubeconfig)
+        self._token = access.admin_token(self.control_plane, "https://127.0.0.1:6443")
+        self._connect(self._server.ca_pem, self._token)
+        if not self.spec.control_plane:
+            return
+        for spec, container, folder in zip(self.spec.nodes, self._containers, folders, strict=False):
+            self._whole.append(
+                self._make(
+                    KindNode,
+                    dataclasses.replace(spec, name=container),
+                    paths=node_paths(folder),
+                    run=self.run_in(container),
+                )
+            )
+
+    @property
+    def _kubeconfig(self) -> Path:
+        return self.root / "kind.kubeconfig"
+
+    def _create(self, file: Path) -> None:
+        assert self._kind is not None  # noqa: S101 - made by the start
+        words = ("--name", self.name, "--image", self._tools.image, "--config", str(file))
+        try:
+            # Without --retain kind takes away what could say why.
+            self._kind.run(
+                "create",
+                "cluster",
+                *words,
+                "--kubeconfig",
+                str(self._kubeconfig),
+                "--retain",
+                "--wait",
+                "0s",
+                seconds=_CREATE_SECONDS,
+                progress=self._progress,
+            )
+            if self._tools.probe is not None:
+                self._kind.run(
+                    "load",
+                    "image-archive",
+                    str(self._tools.probe),
+                    "--name",
+                    self.name,
+                    seconds=_LOAD_SECONDS,
+                )
+        except ClusterError as error:
+            raise ClusterError(f"{error}{self._export()}") from None
+
+    def _export(self) -> str:
+        """Logs of everything in a folder that stays; where it is, as the end of an error."""
+        assert self._kind is not None  # noqa: S101 - made by the start
+        folder = Path(tempfile.mkdtemp(prefix="drakit-kind-logs-"))
+        try:
+            self._kind.run("export", "logs", str(folder), "--name", self.name, seconds=_EXPORT_SECONDS)
+        except ClusterError:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+                return ""
+        return f"; the logs of the cluster are in {folder}"
+
+    def run_in(self, container: str) -> Run:
+        """Runs commands in a container of the cluster."""
+
+        def run(*words: str, timeout: float = _EXEC_SECONDS) -> str:
+            return self._tools.engine.run("exec", container, *words, timeout=timeout)
+
+        return run
+
+    @functools.cached_property
+    def control_plane(self) -> Run:
+        """Runs commands in the node of the control plane."""
+        return self.run_in(self._containers[0])
+
+    @property
+    def control_plane_root(self) -> Path:
+        """The folder that the node of the control plane has at the same path."""
+        return self.root / "n1"
+
+    @property
+    def published_port(self) -> int:
+        """The port of this machine behind which `config.BARE_PORT` of the control plane is. Raises ClusterError."""
+        words = self._tools.engine.run("port", self._containers[0], f"{config.BARE_PORT}/tcp").split()
+        return int(words[0].rpartition(":")[2])
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens."""
+        return self._server.url
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The authority of every certificate of the cluster."""
+        return self._server.ca_pem
+
+    def component(self, name: str) -> Component:
+        """`apiserver`, `scheduler`, `controller-manager`, `etcd`, `kubelet-NODE` or `runtime-NODE`.
+
+        A controller by its name (`resourceclaim-controller`) is the whole controller manager, in which it runs.
+        """
+        running = self.components()
+        if name.endswith("-controller") and name not in running:
+            name = "controller-manager"
+        if name not in running:
+            close = difflib.get_close_matches(name, running, 1)
+            hint = f', did you mean "{close[0]}"?' if close else ""
+            raise ValueError(f'no component "{name}"{hint}; there are {", ".join(running)}')
+        return running[name]
+
+    def components(self) -> Mapping[str, KindComponent]:
+        """Every component of the cluster, kubelets included, by the name of its log; drivers are none."""
+        found: dict[str, KindComponent] = {}
+        for container in self._containers:
+            found |= self._components_of(container)
+        return found
+
+    def _components_of(self, container: str) -> dict[str, KindComponent]:
+        run = self.run_in(container)
+        found: dict[str, KindComponent] = {}
+        if container == self._containers[0]:
+            found |= {name: StaticPod(program, run) for name, program in components.STATIC_PODS.items()}
+        return found | {
+            f"kubelet-{container}": Unit("kubelet", run),
+            f"runtime-{container}": Unit("containerd", run),
+        }
+
+    def log_commands(self) -> dict[str, LogCommand]:
+        """For each component how to print its log, which is inside its node."""
+        return {
+            name: component.log_command.after(*self._tools.engine.command, "exec", container)
+            for container in self._containers
+            for name, component in self._components_of(container).items()
+        }
+
+    def ended(self) -> list[str]:
+        """The components that do not run, as of at most a few seconds ago."""
+        if time.monotonic() - self._looked > _LOOK_SECONDS:
+            self._ended = [
+                name
+                for container in self._containers
+                for name in components.ended(self.run_in(container), self._components_of(container))
+            ]
+            self._looked = time.monotonic()
+        return list(self._ended)
+
+    def wait_ready(self, timeout: float = 0.0) -> None:
+        """Wait until every node is Ready, and look at whether the cluster is what was asked for.
+
+        Raises ClusterError, which names a folder with the logs of everything.
+        """
+        try:
+            super().wait_ready(timeout)
+            if not self._checked and self.spec.control_plane:
+                self._check()
+                self._checked = True
+        except ClusterError as error:
+            raise ClusterError(f"{error}{self._export()}") from None
+        except ClientError as error:
+            raise ClusterError(f"the API server of the new cluster: {error}{self._export()}") from None
+
+    def _check(self) -> None:
+        client = self.client()
+        version = str(client.request("GET", "/version")["gitVersion"]).removeprefix("v")
+        if not version.startswith(f"{self.spec.version}."):
+            raise ClusterError(
+                f"the cluster is to be Kubernetes {self.spec.version}, and node image {self._tools.image} is {version}"
+            )
+        self._route()
+        gates = dict(config.gate_settings(self.spec))
+        checks.check_gates(client, gates, self._containers)
+        checks.check_versions(client, config.runtime_settings(self.spec))
+        checks.check_pods(client, self._containers, self._progress)
+
+    def _route(self) -> None:
+        """Let nodes reach each other's Pods where no network plugin does that."""
+        client = self.client()
+        if (
+            len(self._containers) < 2
+            or client.find("apps/v1", "daemonsets", "kindnet", "kube-system") is not None
+        ):
+            return
+        nodes = client.list("v1", "nodes")
+        for node in nodes:
+            commands = [
+                f"ip route replace {other['spec']['podCIDR']} via {_address(other)}"
+                for other in nodes
+                if other is not node
+            ]
+            self.run_in(node["metadata"]["name"])("sh", "-c", " && ".join(commands))
+
+    def missing(self) -> set[str]:
+        """The names of nodes that are not Ready yet, and of what else Pods need."""
+        missing = super().missing()
+        # Without it no Pod can be created.
+        if self.client().find("v1", "serviceaccounts", "default", "default") is None:
+            missing.add("service account default/default")
+        return missing
+
+    def _tokens_in_use(self) -> Sequence[str]:
+        return (self._token,) if self._token else ()
+
+    def _end(self, stack: contextlib.ExitStack) -> None:
+        if self._record is not None:
+            stack.callback(self._record.remove)
+
+
+def _address(node: Mapping[str, Any]) -> str:
+    return next(
+        str(entry["address"]) for entry in node["status"]["addresses"] if entry["type"] == "InternalIP"
+    )

@@ -1,0 +1,86 @@
+"""Calls of the kind command, which end with the process that made them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from clusters.guardian import Guardian
+from clusters.kind.errors import KindError
+from clusters.log_files import LogFile
+from clusters.process import child_environment
+
+_LAST_LINES: Final = 4
+_DONE: Final = "✓"
+
+
+class KindCommand:
+    """Runs `kind` with the environment of its engine. What it prints is the log `kind`."""
+
+    def __init__(
+        self, program: Path, environment: Mapping[str, str], *, guardian: Guardian, logs: Path
+    ) -> None:
+        """`environment` names engine and network on top of the kit's own environment."""
+        self._program = program
+        self._environment = dict(environment)
+        self._guardian = guardian
+        self._log = LogFile(logs, "kind")
+
+    def run(self, *words: str, seconds: float, progress: Callable[[str], None] = lambda text: None) -> None:
+        """Run it to its end; an interrupt ends it. Raises KindError with its last lines."""
+        try:
+            process = subprocess.Popen(  # noqa: S603 - without a shell
+                [str(self._program), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                env=child_environment(f"{self._guardian.owner}:kind", self._environment),
+            )
+        except OSError as error:
+            raise KindError(f"cannot start {self._program}: {error.strerror}") from None
+        self._guardian.watch_group(process.pid)
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            _kill(process)
+
+        timer = threading.Timer(seconds, give_up)
+        timer.start()
+        lines: list[str] = []
+        try:
+            assert process.stdout is not None  # noqa: S101 - it is a pipe
+            for data in process.stdout:
+                self._log.write(data)
+                lines.append(data.decode(errors="replace").strip())
+                if lines[-1].startswith(_DONE):
+                    progress(f"kind: {_words(lines[-1])}")
+            code = process.wait()
+        finally:
+            timer.cancel()
+            _kill(process)
+            self._guardian.forget_group(process.pid)
+        if code != 0:
+            said = "; ".join(line for line in lines if line)[-2000:]
+            last = " / ".join([line for line in lines if line][-_LAST_LINES:]) or said
+            how = f"did not end within {seconds:g} s" if late.is_set() else f"ended with {code}"
+            raise KindError(f"kind {words[0]} {words[1]} {how}: {last}")
+
+
+def _words(line: str) -> str:
+    """A line without its signs, which not every terminal has."""
+    return "".join(letter for letter in line if letter.isascii()).strip()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,45 @@
+"""A node of a kind cluster: a container that holds a kubelet, with drivers beside it on the host."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any, Final
+
+from clusters.client import Client
+from clusters.interface import ClusterError, NodePaths, NodeSpec
+from clusters.kind.components import Run, Unit
+from clusters.node import WithKubelet
+
+REGISTRY: Final = "/var/lib/kubelet/plugins_registry"
+CDI: Final = "/etc/cdi"
+"""Where kubelet and runtime of a node look; everything else of a driver has one path inside and outside."""
+
+# As in struct stat; device numbers are hexadecimal, and of a device node those that it stands for.
+_STAT_FORMAT: Final = "%f %i %d %h %u %g %s %X %Y %Z %t %T"
+
+
+class KindNode(WithKubelet):
+    """Drivers run on the host; folder `paths.root` is there at the same path inside the node."""
+
+    kubelet: Unit
+
+    def __init__(
+        self, name: str, spec: NodeSpec, paths: NodePaths, *, client: Client, run: Run, **parts: Any
+    ) -> None:
+        """`run` runs commands in its container; `parts` are those of DriverNode."""
+        super().__init__(name, spec, paths, client=client, **parts)
+        self.run = run
+        self.kubelet = Unit("kubelet", run)
+        self.runtime = Unit("containerd", run)
+
+    def stat(self, path: str) -> os.stat_result:
+        """Status of a path as the node sees it. Raises OSError."""
+        try:
+            words = self.run("stat", "--dereference", f"--format={_STAT_FORMAT}", "--", path).split()
+        except ClusterError as error:
+            raise FileNotFoundError(f"node {self.name}: {shlex.quote(path)}: {error}") from None
+        mode, *numbers, major, minor = words
+        # (mode, inode, device, links, user, group, size, access, modification, change)
+        known = (int(mode, 16), *map(int, numbers))
+        return os.stat_result(known, {"st_rdev": os.makedev(int(major, 16), int(minor, 16))})

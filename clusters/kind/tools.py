@@ -1,0 +1,26 @@
+"""What kind clusters are made with, as far as this machine has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusters.kind import binary, engine
+from clusters.kind.engine import Engine
+
+
+@dataclass(frozen=True)
+class Tools:
+    """A container engine that answers, the kind command, a node image, and an archive of the images of tests."""
+
+    engine: Engine
+    kind: Path
+    image: str
+    probe: Path | None = None
+
+
+def find(version: str, progress: Callable[[str], None]) -> Tools:
+    """The tools for clusters of a Kubernetes version; the engine is to be closed. Raises ClusterError."""
+    found = engine.find(progress)
+    raise NotImplementedError
