@@ -1,0 +1,185 @@
+"""What a container engine changes in its machine outside of its own folders and namespaces, and how it is taken back.
+
+Packet filter chains, bridges, control groups, switches of the kernel, and folders that it makes wherever it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import subprocess
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+COVERED: Final = ("/run/docker", "/run/containerd")
+"""Folders that an engine keeps its sockets in, whatever its settings are."""
+
+# Made by dockerd, containerd, or for `--volume /lib/modules:/lib/modules` of kind; files are dockerd's.
+_MADE: Final = (
+    *COVERED,
+    "/lib/modules",
+    "/etc/docker",
+    "/opt/containerd",
+    "/opt/containerd/bin",
+    "/opt/containerd/lib",
+)
+_MADE_FILES: Final = ("/etc/docker/key.json",)
+_SWITCHES: Final = (
+    "net/ipv4/ip_forward",
+    "net/ipv6/conf/all/forwarding",
+    "net/ipv6/conf/default/forwarding",
+    "net/bridge/bridge-nf-call-iptables",
+    "net/bridge/bridge-nf-call-ip6tables",
+)
+_FILTERS: Final = ("iptables", "ip6tables")
+_CHAIN: Final = re.compile(r"DOCKER(-[A-Z0-9-]+)?\Z")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_SECONDS: Final = 20.0
+
+Run = Callable[[Sequence[str]], str]
+
+
+def run(command: Sequence[str]) -> str:
+    """What a command prints; "" when it fails or is not there."""
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words, without a shell
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The state of the machine before an engine was started.
+
+    `absent` are paths that were not there, `switches` values below /proc/sys, `policies` that of the FORWARD chain for
+    each packet filter, and `filters` the packet filters that had no chain of an engine.
+    """
+
+    absent: list[str] = field(default_factory=list)
+    switches: dict[str, str] = field(default_factory=dict)
+    policies: dict[str, str] = field(default_factory=dict)
+    filters: list[str] = field(default_factory=list)
+
+
+def look(execute: Run = run) -> Footprint:
+    """The state of this machine now."""
+    switches = {}
+    for name in _SWITCHES:
+        with contextlib.suppress(OSError):
+            switches[name] = Path("/proc/sys", name).read_text(encoding="ascii").strip()
+    saved = {name: execute([f"{name}-save"]) for name in _FILTERS}
+    policies = {}
+    for name, text in saved.items():
+        if found := re.search(r"^\*filter$.*?^:FORWARD (\w+)", text, re.MULTILINE | re.DOTALL):
+            policies[name] = found[1]
+    return Footprint(
+        [path for path in (*_MADE, *_MADE_FILES) if not os.path.lexists(path)],
+        switches,
+        policies,
+        [name for name, text in saved.items() if not _chains(text)],
+    )
+
+
+def restore(before: Footprint, bridges: Collection[str], cgroup: str, execute: Run = run) -> None:
+    """Take back what an engine that has ended left behind: its bridges and control group, and all that was not before.
+
+    What another engine of the machine may use meanwhile is left alone.
+    """
+    for bridge in bridges:
+        execute(["ip", "link", "delete", bridge, "type", "bridge"])
+    remove_cgroup(cgroup)
+    alone = not _another_engine()
+    for name in _FILTERS:
+        chains = alone and name in before.filters
+        policy = before.policies.get(name, "") if chains else ""
+        for command in removal(name, execute([f"{name}-save"]), bridges, chains=chains, policy=policy):
+            execute(command)
+    if not alone:
+        return
+    for name, value in before.switches.items():
+        with contextlib.suppress(OSError):
+            switch = Path("/proc/sys", name)
+            if switch.read_text(encoding="ascii").strip() != value:
+                switch.write_text(value, encoding="ascii")
+    for path in before.absent:
+        if path in _MADE_FILES:
+            Path(path).unlink(missing_ok=True)
+    # Inner folders first. What somebody has put something into stays.
+    for path in sorted(before.absent, reverse=True):
+        with contextlib.suppress(OSError):
+            Path(path).rmdir()
+
+
+def removal(
+    name: str, saved: str, bridges: Collection[str], *, chains: bool, policy: str = ""
+) -> list[list[str]]:
+    """The commands of a packet filter that remove what `NAME-save` has printed about `bridges`.
+
+    With `chains` also the chains that every engine shares and what leads to them; `policy` is that of FORWARD then.
+    """
+    rules: list[list[str]] = []
+    empty: list[list[str]] = []
+    drop: list[list[str]] = []
+    table = ""
+    for line in saved.splitlines():
+        words = line.split()
+        if line.startswith("*"):
+            table = line[1:].strip()
+        elif line.startswith(":"):
+            chain = words[0][1:]
+            if chains and _CHAIN.match(chain):
+                empty.append([name, "-w", "-t", table, "-F", chain])
+                drop.append([name, "-w", "-t", table, "-X", chain])
+            elif (table, chain) == ("filter", "FORWARD") and policy and words[1] != policy:
+                rules.append([name, "-w", "-P", "FORWARD", policy])
+        elif line.startswith("-A "):
+            target = _after(words, "-j") + _after(words, "-g")
+            interfaces = _after(words, "-i") + _after(words, "-o")
+            leads = chains and not _CHAIN.match(words[1]) and any(map(_CHAIN.match, target))
+            if leads or any(interface in bridges for interface in interfaces):
+                rules.append([name, "-w", "-t", table, "-D", *words[1:]])
+    return [*rules, *empty, *drop]
+
+
+def _after(words: Sequence[str], option: str) -> list[str]:
+    return [following for word, following in itertools.pairwise(words) if word == option]
+
+
+def _chains(saved: str) -> list[str]:
+    names = [line[1:].split()[0] for line in saved.splitlines() if line.startswith(":")]
+    return [name for name in names if _CHAIN.match(name)]
+
+
+def _another_engine() -> bool:
+    """Whether a dockerd runs on this machine: chains and switches may be its, too."""
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            if comm.read_text(encoding="utf-8", errors="replace").strip() == "dockerd":
+                return True
+    return False
+
+
+def remove_cgroup(name: str, mounted: Path = _CGROUPS) -> None:
+    """Remove a control group, and those in it, from every hierarchy; groups with processes stay."""
+    if not name:
+        return
+    for hierarchy in (mounted, *(path for path in mounted.glob("*") if path.is_dir())):
+        top = hierarchy / name
+        if not top.is_dir():
+            continue
+        for folder, _, _ in os.walk(top, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(folder).rmdir()
