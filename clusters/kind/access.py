@@ -21,7 +21,7 @@ _VALID: Final = "8760h"
 # moment after it serves, it fails and is tried again by the caller.
 _SCRIPT: Final = """
 set -e
-k="kubectl --kubeconfig=/etc/kubernetes/admin.conf --server=$1"
+k="kubectl --kubeconfig=/etc/kubernetes/super-admin.conf --server=$1"
 $k get serviceaccount "$2" -n "$3" >/dev/null 2>&1 || $k create serviceaccount "$2" -n "$3" >/dev/null
 $k get clusterrolebinding "$2" >/dev/null 2>&1 ||
   $k create clusterrolebinding "$2" --clusterrole=cluster-admin --serviceaccount="$3:$2" >/dev/null

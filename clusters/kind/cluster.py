@@ -72,7 +72,7 @@ class KindCluster(StartedCluster[KindNode]):
 
     def _start(self, logs: Path) -> None:
         engine = self._tools.engine
-        environment = {**engine.environment, "KIND_EXPERIMENTAL_DOCKER_NETWORK": self.name}
+        environment = {**engine.environment(), "KIND_EXPERIMENTAL_DOCKER_NETWORK": self.name}
         self._kind = KindCommand(self._tools.kind, environment, guardian=self._guardian, logs=logs)
         self._containers = config.container_names(self.name, max(1, len(self.spec.nodes)))
         folders = [self.root / f"n{number}" for number, _ in enumerate(self._containers, 1)]
@@ -212,8 +212,9 @@ class KindCluster(StartedCluster[KindNode]):
 
     def log_commands(self) -> dict[str, LogCommand]:
         """For each component how to print its log, which is inside its node."""
+        engine = self._tools.engine
         return {
-            name: component.log_command.after(*self._tools.engine.command, "exec", container)
+            name: component.log_command.after(engine.docker, "--host", engine.host, "exec", container)
             for container in self._containers
             for name, component in self._components_of(container).items()
         }
