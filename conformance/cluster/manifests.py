@@ -130,7 +130,14 @@ def container(
         {"name": entry} if isinstance(entry, str) else {"name": entry[0], "request": entry[1]}
         for entry in claims
     ]
-    result: Object = {"name": name, "image": IMAGE, "command": list(command), **further}
+    # By default an image without a tag is pulled at every start.
+    result: Object = {
+        "name": name,
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(command),
+        **further,
+    }
     if entries:
         result["resources"] = {**result.get("resources", {}), "claims": entries}
     return result
