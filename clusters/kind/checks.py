@@ -29,6 +29,8 @@ def check_gates(client: Client, wanted: Mapping[str, bool], nodes: Sequence[str]
 
     A component says nothing about gates of others.
     """
+    if not wanted:
+        return
     paths = {"the API server": "/metrics"} | {
         f"the kubelet of {node}": f"/api/v1/nodes/{node}/proxy/metrics" for node in nodes
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import Any, Final
 
 from clusters.client import Client
@@ -35,11 +34,16 @@ class KindNode(WithKubelet):
 
     def stat(self, path: str) -> os.stat_result:
         """Status of a path as the node sees it. Raises OSError."""
-        try:
-            words = self.run("stat", "--dereference", f"--format={_STAT_FORMAT}", "--", path).split()
-        except ClusterError as error:
-            raise FileNotFoundError(f"node {self.name}: {shlex.quote(path)}: {error}") from None
-        mode, *numbers, major, minor = words
-        # (mode, inode, device, links, user, group, size, access, modification, change)
-        known = (int(mode, 16), *map(int, numbers))
-        return os.stat_result(known, {"st_rdev": os.makedev(int(major, 16), int(minor, 16))})
+        return stat_in(self.run, path)
+
+
+def stat_in(run: Run, path: str) -> os.stat_result:
+    """Status of a path where `run` runs commands. Raises OSError."""
+    try:
+        words = run("stat", "--dereference", f"--format={_STAT_FORMAT}", "--", path).split()
+    except ClusterError as error:
+        raise FileNotFoundError(f"{path}: {error}") from None
+    mode, *numbers, major, minor = words
+    # (mode, inode, device, links, user, group, size, access, modification, change)
+    known = (int(mode, 16), *map(int, numbers))
+    return os.stat_result(known, {"st_rdev": os.makedev(int(major, 16), int(minor, 16))})
