@@ -98,6 +98,21 @@ _HISTORY: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "DeclarativeValidationBeta": ("-    -    B+   B+", ("DeclarativeValidation",)),
 }
 
+# The group version that components read when a gate is on, in each of VERSIONS; a component that cannot read it waits
+# for ever. Those that are served by default are left out. Source: where informers are made, in
+# `cmd/kube-controller-manager/app` and `pkg/scheduler` of kubernetes v1.34.4, v1.35.4, v1.36.3 and v1.37.2.
+_API: Final[Mapping[str, tuple[str, ...]]] = {
+    "DRADeviceTaints": ("resource.k8s.io/v1alpha3", _NONE, _NONE, _NONE),
+    "DRADeviceTaintRules": (_NONE, "resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta2", _NONE),
+    "DRAResourcePoolStatus": (_NONE, _NONE, "resource.k8s.io/v1alpha3", "resource.k8s.io/v1alpha3"),
+    "GenericWorkload": (
+        _NONE,
+        "scheduling.k8s.io/v1alpha1",
+        "scheduling.k8s.io/v1alpha2",
+        "scheduling.k8s.io/v1beta1",
+    ),
+}
+
 
 def _table() -> dict[str, dict[str, Gate]]:
     table: dict[str, dict[str, Gate]] = {version: {} for version in VERSIONS}
@@ -194,6 +209,17 @@ def settings(chosen: Mapping[str, bool], version: str = LATEST) -> dict[str, boo
         for name, value in effective(chosen, version).items()
         if name in chosen or value is not table[name].default
     }
+
+
+def runtime_config(chosen: Mapping[str, bool], version: str = LATEST) -> dict[str, bool]:
+    """What a real API server has to serve beyond its defaults for a choice of gates. Raises GateError.
+
+    It is what kube-apiserver takes as `--runtime-config`.
+    """
+    gates = effective(chosen, version)
+    column = VERSIONS.index(version)
+    needed = {history[column] for name, history in _API.items() if gates.get(name, False)}
+    return dict.fromkeys(sorted(needed - {_NONE}), True)
 
 
 def versions_of(name: str) -> tuple[str, ...]:
