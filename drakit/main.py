@@ -18,10 +18,12 @@ from drakit.version import __version__
 _COMMANDS = {
     "binaries": "drakit.binaries",
     "conformance": "drakit.conformance",
+    "doctor": "drakit.doctor",
     "down": "drakit.down",
     "driver": "drakit.driver",
     "hw": "drakit.hw",
     "logs": "drakit.logs",
+    "rbac": "drakit.rbac",
     "status": "drakit.status",
     "up": "drakit.up",
 }
@@ -49,6 +51,7 @@ def cli() -> None:
     \b
     drakit conformance DRIVER.yaml    judge a driver, a verdict per requirement
     drakit up                         a whole cluster with fake GPUs, for kubectl
+    drakit rbac                       the rights to judge on a cluster of yours
     drakit status, drakit down        show it, end it
     drakit logs COMPONENT             what a component of it has printed
     drakit binaries list              the binaries of real clusters, where they come from

@@ -1,0 +1,17 @@
+"""Every check of a host, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clusters.doctor import engine, kernel, kindtool, local, room, settings
+from clusters.doctor.model import Check
+
+HOST_CHECKS: Final[tuple[Check[Any], ...]] = (
+    *settings.CHECKS,
+    *room.CHECKS,
+    *kernel.CHECKS,
+    *local.CHECKS,
+    *engine.CHECKS,
+    *kindtool.CHECKS,
+)

@@ -1,0 +1,403 @@
+"""Checks of the container engine that kind makes its nodes with."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.doctor.host import Host
+from clusters.doctor.model import KIND, Check, Finding, Wanted, missing, ok, unknown, warning
+
+OLDEST: Final = (20, 10)
+"""The first Docker with private cgroup namespaces, without which a node does not boot."""
+ENGINE_PROGRAMS: Final = ("dockerd", "containerd", "runc", "iptables")
+"""What an engine of drakit's own consists of."""
+
+_DEFAULT: Final = "unix:///var/run/docker.sock"
+_INSTALL: Final = (
+    "install it (Debian and Ubuntu: apt install docker.io; https://docs.docker.com/engine/install)"
+)
+_HERE: Final = ("localhost", "127.0.0.1", "::1")
+_SYS_RESOURCE: Final = 24
+_GIB: Final = 1 << 30
+_NEEDED, _PLENTY = 4 * _GIB, 10 * _GIB
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What the docker command and the engine behind it say. `version` is "" when no engine answers; `problem` says why.
+
+    `spawnable` names what an engine of drakit's own lacks, None when there could be one.
+    """
+
+    command: Path | None = None
+    command_text: str = ""
+    endpoint: str = ""
+    chosen_by: str = ""
+    version: str = ""
+    problem: str = ""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    spawnable: str | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether drakit would start an engine of its own."""
+        return not self.version and not self.chosen_by and self.spawnable is None
+
+    @property
+    def options(self) -> Sequence[str]:
+        """Names of its security options, such as rootless."""
+        words = [str(word) for word in self.info.get("SecurityOptions") or []]
+        return [found[1] for word in words if (found := re.match(r"name=([^,]+)", word))]
+
+
+def look(host: Host, wanted: Wanted) -> Engine:
+    """Ask the docker command."""
+    command = host.which("docker")
+    spawnable = _spawnable(host)
+    if command is None:
+        return Engine(spawnable=spawnable)
+    text = host.run(str(command), "--version").last_line
+    chosen_by, endpoint = _endpoint(host, command)
+    asked = host.run(str(command), "version", "--format", "{{json .}}")
+    server = _object(asked.out).get("Server")
+    version = str(server.get("Version") or "") if isinstance(server, dict) else ""
+    info = _object(host.run(str(command), "info", "--format", "{{json .}}").out) if version else {}
+    problem = "" if version else asked.last_line if asked.err.strip() else "it says no version of an engine"
+    return Engine(command, text, endpoint, chosen_by, version, problem, info, spawnable)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    """The JSON object of a command's output; warnings may stand around it."""
+    for line in text.splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _endpoint(host: Host, command: Path) -> tuple[str, str]:
+    """Who chose the engine (DOCKER_HOST, a context, or nobody), and its address."""
+    if given := host.env("DOCKER_HOST"):
+        return "DOCKER_HOST", given
+    shown = host.run(str(command), "context", "show")
+    name = shown.out.strip() if shown.code == 0 else ""
+    if not name or name == "default":
+        return "", _DEFAULT
+    found = host.run(str(command), "context", "inspect", name, "--format", "{{.Endpoints.docker.Host}}")
+    return f"the docker context {name}", found.out.strip() or _DEFAULT
+
+
+def _spawnable(host: Host) -> str | None:
+    if host.user_id() != 0:
+        return "an engine of drakit's own needs root"
+    lacking = [name for name in ENGINE_PROGRAMS if host.which(name) is None]
+    return f"an engine of drakit's own needs {', '.join(lacking)}" if lacking else None
+
+
+def judge_command(engine: Engine) -> Finding:
+    """Whether it is Docker's own command."""
+    if engine.command is None:
+        return missing("there is no program docker in PATH", _INSTALL)
+    if "docker" not in engine.command_text.lower():
+        return missing(
+            f"{engine.command} is not Docker's command: {engine.command_text}",
+            f"put Docker's own before it in PATH, or {_INSTALL}",
+        )
+    return ok(f"{engine.command}: {engine.command_text}")
+
+
+def judge_snap(engine: Engine) -> Finding:
+    """A snap sees neither /tmp nor hidden folders of the home."""
+    if engine.command is None:
+        return _later()
+    if engine.command.parts[:2] == ("/", "snap") or "/snap/" in str(engine.command):
+        return missing(
+            f"{engine.command} comes from a snap, which sees neither /tmp nor hidden folders",
+            "install Docker from a package instead, or set TMPDIR to a plain folder below your home",
+        )
+    return ok("not from a snap")
+
+
+@dataclass(frozen=True)
+class Socket:
+    """The engine's socket: what is at its path, the errno of a connection, and its group."""
+
+    engine: Engine
+    path: Path | None = None
+    kind: str = ""
+    code: int = 0
+    group: str = ""
+
+
+def look_socket(host: Host, wanted: Wanted) -> Socket:
+    """Look at the socket of the endpoint, if it is one."""
+    engine = look(host, wanted)
+    parts = urllib.parse.urlsplit(engine.endpoint)
+    if parts.scheme != "unix":
+        return Socket(engine)
+    path = Path(parts.path)
+    kind = host.kind_of(path)
+    if kind != "socket":
+        return Socket(engine, path, kind)
+    return Socket(engine, path, kind, host.connect(path), host.owner_group(path))
+
+
+def judge_endpoint(socket: Socket) -> Finding:
+    """Whether what names the engine can name one."""
+    engine = socket.engine
+    if engine.command is None:
+        return _later()
+    who, where = engine.chosen_by, engine.endpoint
+    if not who:
+        return ok(f"nothing names an engine; the usual one is {where}")
+    remedy = "unset DOCKER_HOST" if who == "DOCKER_HOST" else "docker context use default"
+    scheme = urllib.parse.urlsplit(where).scheme
+    if scheme not in ("unix", "tcp", "ssh", "http", "https", "npipe", "fd"):
+        return missing(
+            f"{who} is {where}, which is no address of an engine", f"{remedy}, or write unix:///PATH"
+        )
+    if socket.path is not None and socket.kind != "socket":
+        what = f"a {socket.kind} is there" if socket.kind else "nothing is there"
+        return missing(
+            f"{who} names the socket {socket.path}, and {what}", f"{remedy}, or name the right one"
+        )
+    return ok(f"{who} names {where}")
+
+
+def judge_permission(socket: Socket) -> Finding:
+    """Whether this user may speak with the engine."""
+    if socket.path is None or socket.kind != "socket":
+        return ok("no socket to be opened")
+    if socket.code in (errno.EACCES, errno.EPERM):
+        return missing(
+            f"this user may not open {socket.path}, which belongs to group {socket.group}",
+            f"sudo usermod -aG {socket.group} $USER and log in again, or run drakit as root",
+        )
+    return ok(f"{socket.path} can be opened" if socket.code == 0 else f"{socket.path} refuses nobody")
+
+
+def judge_answer(engine: Engine) -> Finding:
+    """Whether there is, or can be, an engine."""
+    if engine.version:
+        return ok(f"an engine answers at {engine.endpoint}")
+    if engine.command is None:
+        return _later()
+    if engine.own:
+        return ok("none runs; drakit starts one of its own while a cluster needs it")
+    alternative = "" if engine.chosen_by or engine.spawnable is None else f" ({engine.spawnable})"
+    other = f", or let {engine.chosen_by} name another" if engine.chosen_by else ""
+    return missing(
+        f"no engine answers at {engine.endpoint}: {engine.problem}{alternative}",
+        f"start it (sudo systemctl start docker){other}",
+    )
+
+
+def judge_version(engine: Engine) -> Finding:
+    """Whether it is Docker, and not too old."""
+    if not engine.version:
+        return _unanswered(engine)
+    parts = [int(number) for number in re.findall(r"\d+", engine.version)[:2]]
+    platform = str(engine.info.get("OperatingSystem") or "")
+    kind = "Podman" if "podman" in str(engine.info).lower() else "Docker"
+    if kind != "Docker":
+        return missing(f"the engine is {kind} {engine.version}", f"drakit drives Docker alone; {_INSTALL}")
+    if tuple(parts) < OLDEST:
+        return missing(f"the engine is Docker {engine.version}", f"20.10 or newer is needed; {_INSTALL}")
+    return ok(f"Docker {engine.version}" + (f" on {platform}" if platform else ""))
+
+
+def judge_users(engine: Engine) -> Finding:
+    """Whether root in a node is root."""
+    if not engine.version:
+        return _unanswered(engine)
+    if "rootless" in engine.options:
+        return warning(
+            "the engine runs rootless: nodes cannot have device nodes, and cgroups only on version 2 with delegation",
+            "let DOCKER_HOST name an engine that runs as root, such as unix:///var/run/docker.sock",
+        )
+    if "userns" in engine.options:
+        return warning(
+            "the engine maps users of containers (userns-remap); kind asks it not to for its nodes",
+            "take userns-remap out of /etc/docker/daemon.json if drivers cannot reach their folders",
+        )
+    return ok("users of containers are those of this host")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the engine runs, and what this host's kernel and root filesystem are."""
+
+    engine: Engine
+    kernel: str
+    data: bool
+
+
+def look_place(host: Host, wanted: Wanted) -> Place:
+    """Compare the engine's host with this one."""
+    engine = look(host, wanted)
+    kernel = host.read("/proc/sys/kernel/osrelease").strip()
+    folder = str(engine.info.get("DockerRootDir") or "")
+    # Only root may look into it, but its parents tell as much.
+    return Place(engine, kernel, bool(folder) and host.kind_of(Path(folder)) != "")
+
+
+def judge_place(place: Place) -> Finding:
+    """Whether folders and sockets of this host can be mounted into nodes."""
+    engine = place.engine
+    if not engine.version:
+        return _unanswered(engine)
+    remedy = "let DOCKER_HOST name an engine on this very host; drivers that run on the host need it"
+    parts = urllib.parse.urlsplit(engine.endpoint)
+    if parts.scheme in ("tcp", "http", "https", "ssh") and (parts.hostname or "") not in _HERE:
+        return missing(f"the engine runs on {parts.hostname}: what it mounts are folders there", remedy)
+    system, kernel = (
+        str(engine.info.get("OperatingSystem") or ""),
+        str(engine.info.get("KernelVersion") or ""),
+    )
+    if "docker desktop" in system.lower() or (kernel and kernel != place.kernel):
+        where = system or "another kernel"
+        return missing(
+            f"the engine runs in a virtual machine ({where}, {kernel}): no socket crosses into it", remedy
+        )
+    if not place.data:
+        return warning(
+            f"the engine's folder {engine.info.get('DockerRootDir')} is not to be seen here: it may be another host's, "
+            "such as that of this container",
+            "mount the temporary folder at the same path on both sides, or run drakit beside the engine",
+        )
+    return ok("the engine runs on this host")
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The bounding set of this process, and the engine."""
+
+    engine: Engine
+    bounding: int
+
+
+def look_capabilities(host: Host, wanted: Wanted) -> Capabilities:
+    """Read the bounding set."""
+    found = re.search(r"^CapBnd:\s*([0-9a-fA-F]+)", host.read("/proc/self/status"), re.MULTILINE)
+    return Capabilities(look(host, wanted), int(found[1], 16) if found else 0)
+
+
+def judge_capabilities(facts: Capabilities) -> Finding:
+    """Whether privileged containers can have every capability."""
+    if facts.bounding & 1 << _SYS_RESOURCE:
+        return ok("CAP_SYS_RESOURCE can be had")
+    if facts.engine.own:
+        return ok("not to be had here; the engine that drakit starts makes nodes without it")
+    if facts.engine.version:
+        return warning(
+            "not to be had by this process: if the engine lacks it too, nodes end with "
+            '"unable to apply caps: operation not permitted"',
+            "stop that engine: as root drakit starts one of its own, which does without",
+        )
+    return unknown("not to be had by this process; no engine answers that could say more")
+
+
+@dataclass(frozen=True)
+class EngineRoom:
+    """What is free where images and nodes are kept."""
+
+    engine: Engine
+    folder: Path
+    free: int
+
+
+def look_room(host: Host, wanted: Wanted) -> EngineRoom:
+    """Where the engine keeps its data, or where one of drakit's own would."""
+    engine = look(host, wanted)
+    own = host.env("DRAKIT_ENGINE_HOME") or str(host.cache_folder().parent / "engine")
+    folder = Path(str(engine.info.get("DockerRootDir") or "/var/lib/docker") if engine.version else own)
+    return EngineRoom(engine, folder, host.room(folder).free)
+
+
+def judge_room(facts: EngineRoom) -> Finding:
+    """A node image is 1.1 GB, and a node as much again."""
+    free = f"{facts.free / _GIB:.1f} GiB free in {facts.folder}"
+    if facts.free < _NEEDED:
+        return missing(
+            f"{free}: a node image and two nodes need {_NEEDED // _GIB}",
+            "make room (docker system prune), or move the engine's data folder",
+        )
+    if facts.free < _PLENTY:
+        return warning(
+            f"{free}: enough for few nodes", "make room (docker system prune) before more are started"
+        )
+    return ok(free)
+
+
+def _later() -> Finding:
+    return unknown("not known without a docker command")
+
+
+def _unanswered(engine: Engine) -> Finding:
+    return ok("drakit starts one of its own") if engine.own else unknown("not known, as no engine answers")
+
+
+CHECKS: Final[tuple[Check[Any], ...]] = (
+    Check(
+        "docker-command", "The docker command is in PATH and is Docker's own.", (KIND,), look, judge_command
+    ),
+    Check(
+        "docker-snap", "Docker's command sees temporary folders, unlike a snap.", (KIND,), look, judge_snap
+    ),
+    Check(
+        "docker-host",
+        "DOCKER_HOST, or the docker context, names a socket that is there.",
+        (KIND,),
+        look_socket,
+        judge_endpoint,
+    ),
+    Check(
+        "docker-permission", "This user may open the engine's socket.", (KIND,), look_socket, judge_permission
+    ),
+    Check(
+        "engine",
+        "A container engine answers, or drakit can start one of its own.",
+        (KIND,),
+        look,
+        judge_answer,
+    ),
+    Check("engine-version", "The engine is Docker 20.10 or newer.", (KIND,), look, judge_version),
+    Check(
+        "engine-users",
+        "Root in a node is root of this host: not rootless, no mapping.",
+        (KIND,),
+        look,
+        judge_users,
+    ),
+    Check(
+        "engine-host",
+        "The engine runs on this host, so that its mounts reach nodes.",
+        (KIND,),
+        look_place,
+        judge_place,
+    ),
+    Check(
+        "cap-sys-resource",
+        "Nodes can have CAP_SYS_RESOURCE, or the engine does without.",
+        (KIND,),
+        look_capabilities,
+        judge_capabilities,
+    ),
+    Check(
+        "engine-space",
+        "Images and nodes have room in the engine's data folder.",
+        (KIND,),
+        look_room,
+        judge_room,
+    ),
+)
