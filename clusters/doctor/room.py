@@ -96,8 +96,8 @@ def judge_length(folder: Path) -> Finding:
     seen = f"the temporary folder {folder} leaves room for names of drivers"
     if length > MAX_PATH_BYTES:
         return missing(
-            f"the temporary folder {folder} has too long a name: a driver's sockets would have paths of {length} bytes, and "
-            f"{MAX_PATH_BYTES} are allowed",
+            f"the temporary folder {folder} has too long a name: a driver's sockets would have {length} bytes, "
+            f"and {MAX_PATH_BYTES} are allowed",
             "set TMPDIR to a shorter folder such as /tmp",
         )
     return ok(f"{seen} of {30 + MAX_PATH_BYTES - length} characters")
