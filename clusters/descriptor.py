@@ -84,7 +84,11 @@ class Configs:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A driver under test."""
+    """A driver under test.
+
+    `start` is empty for a driver that cannot be started as a process: on a cluster of the user's it is `installed`, or
+    `manifests` install it.
+    """
 
     path: Path
     name: str
@@ -100,6 +104,8 @@ class Descriptor:
     permissions: tuple[Rule, ...] = ()
     configs: Configs = Configs()
     hooks: Mapping[str, tuple[Command, ...]] = field(default_factory=dict)
+    installed: bool = False
+    manifests: tuple[Path, ...] = ()
 
     def expand(self, command: Iterable[str], values: Mapping[str, str]) -> list[str]:
         """A command with its placeholders replaced."""
@@ -124,14 +130,19 @@ def load(path: Path, capabilities: Iterable[str]) -> Descriptor:
         reader.problem(
             "name", f'"{name}" is not a driver name: a lower-case DNS subdomain of at most 63 characters'
         )
-    start = reader.child("start", required=True)
+    installed = reader.take("installed", bool)
+    manifests = tuple(path.parent / file for file in reader.strings("manifests"))
+    if installed and manifests:
+        reader.problem("manifests", 'install a driver that is not there; leave them out, or "installed"')
+    elsewhere = installed or bool(manifests)
+    start = reader.child("start", required=not elsewhere)
     stop = reader.child("stop")
     descriptor = Descriptor(
         path=path,
         name=name,
         device_classes=tuple(reader.strings("deviceClasses")),
         prepare_node=_commands(reader, "prepareNode"),
-        start=_command(start, "command", required=True),
+        start=_command(start, "command", required=not elsewhere or reader.has("start")),
         environment=_environment(start),
         ready_seconds=_seconds(start, "readySeconds", 30.0),
         stop_signal=_signal(stop),
@@ -141,12 +152,21 @@ def load(path: Path, capabilities: Iterable[str]) -> Descriptor:
         permissions=reader.each("permissions", _rule),
         configs=_configs(reader),
         hooks=_hooks(reader.child("hooks")),
+        installed=installed,
+        manifests=manifests,
     )
     start.end()
     stop.end()
     reader.end()
     reader.finish()
     return descriptor
+
+
+def check_start(descriptor: Descriptor) -> None:
+    """Raise DocumentError for a driver that cannot be started as a process."""
+    if not descriptor.start:
+        problem = "start: is required where drakit starts the cluster; --kubeconfig names one that has the driver"
+        raise DocumentError(str(descriptor.path), [problem])
 
 
 def _check_placeholders(reader: Reader, key: str, command: Iterable[str], extra: frozenset[str]) -> None:
@@ -248,5 +268,6 @@ __all__ = [
     "Descriptor",
     "DocumentError",
     "Rule",
+    "check_start",
     "load",
 ]

@@ -40,6 +40,8 @@ SUITES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """The areas of each suite, in the order of the catalogue; an area is a file of records with a module of tests."""
+_NEEDS_OF_SUITES: Mapping[str, tuple[str, ...]] = {"contract": ("bare_nodes",)}
+"""What a kind of cluster must be able to do for any requirement of a suite."""
 REGISTRATION = "DRV-REG-01"
 """The requirement without which nothing else can be asked of a driver."""
 SUBJECTS = ("driver", "apiserver", "scheduler", "controller-manager", "kubelet", "runtime")
@@ -124,7 +126,7 @@ def _requirement(record: Reader, suite: str, area: str) -> Requirement:
         since=record.choice("since", VERSIONS, Requirement.since),
         until=record.choice("until", VERSIONS),
         capability=record.choice("capability", capabilities()),
-        needs=tuple(record.strings("needs", allowed=tier_capabilities())),
+        needs=(*_NEEDS_OF_SUITES.get(suite, ()), *record.strings("needs", allowed=tier_capabilities())),
         hooks=tuple(record.strings("hooks")),
         known_gaps=record.each("known_gaps", _known_gap),
         seconds=record.take("seconds", float, 1.0),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from clusters import gates
 from clusters.descriptor import Descriptor
 from clusters.document import did_you_mean
 from conformance.model import Isolation, Requirement, Result, SkipCause, Verdict
@@ -17,12 +18,18 @@ class SelectionError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """What the requirements are held against: the cluster's version, all gates of it, and what its tier can do."""
+    """What the requirements are held against: the cluster's version, all gates of it, and what its tier can do.
+
+    Gates of the version that are not in `gates` count as off, since `unknown_gates` (why it is not known). `lacks` says
+    of capabilities why this cluster has them not, where there is more to say.
+    """
 
     version: str
     gates: Mapping[str, bool]
     tier_capabilities: frozenset[str]
     allow_disruptive: bool = True
+    unknown_gates: str = ""
+    lacks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,13 +105,16 @@ def _not_testable(
         text = f'the descriptor does not declare the capability "{requirement.capability}"'
         return SkipCause.DRIVER, text
     for gate in requirement.gates:
+        if gate not in target.gates and target.unknown_gates and gate in gates.known(target.version):
+            return SkipCause.GATE, f"whether feature gate {gate} is on is not known: {target.unknown_gates}"
         if gate not in target.gates:
             return SkipCause.VERSION, f"Kubernetes {target.version} has no feature gate {gate}"
         if not target.gates[gate]:
             return SkipCause.GATE, f"feature gate {gate} is off"
     for need in requirement.needs:
         if need not in target.tier_capabilities:
-            return SkipCause.TIER, f'this kind of cluster cannot do "{need}"'
+            why = target.lacks.get(need)
+            return SkipCause.TIER, why or f'this kind of cluster cannot do "{need}"'
     for hook in requirement.hooks:
         if hook not in descriptor.hooks:
             return SkipCause.DRIVER, f"the descriptor has no hook {hook}"

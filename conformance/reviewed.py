@@ -27,7 +27,10 @@ class Skip:
 
 @functools.cache
 def left_out(tier: str) -> Mapping[str, tuple[str, ...]]:
-    """Requirements by the tier capability for whose lack they are left out. Raises DocumentError."""
+    """Requirements by the tier capability for whose lack they are left out. Raises DocumentError.
+
+    The name of a suite stands for all of its requirements.
+    """
     reader = Reader(load_yaml(_FILE), str(_FILE))
     reader.child("capabilities", required=True)
     tiers = reader.child("left_out", required=True)
@@ -38,7 +41,10 @@ def left_out(tier: str) -> Mapping[str, tuple[str, ...]]:
         for word in entry.keys():  # noqa: SIM118
             if word not in words:
                 entry.problem(word, f"is no capability; there are {', '.join(words)}")
-            ids = tuple(entry.strings(word, allowed=catalogue.requirements()))
+            listed = entry.strings(word, allowed=[*catalogue.SUITES, *catalogue.requirements()])
+            ids = tuple(
+                one.id for one in catalogue.requirements().values() if {one.id, one.suite} & set(listed)
+            )
             if name == tier:
                 result[word] = ids
     reader.finish()

@@ -90,9 +90,7 @@ class Runner:
             results[result.requirement.id] = result
         run: list[Requirement] = []
         for requirement in rest:
-            closed = [
-                name for name in requirement.after if name in results and not _open(results[name].verdict)
-            ]
+            closed = [name for name in requirement.after if name in results and not _open(results[name])]
             if closed:
                 reason = f"not testable: {closed[0]} did not pass"
                 skipped = Result(requirement, Verdict.SKIP, reason, cause=SkipCause.PREREQUISITE)
@@ -214,6 +212,9 @@ class Runner:
         return f"{text[:half]} [{len(text) - 2 * half} characters left out] {text[-half:]}"
 
 
-def _open(verdict: Verdict) -> bool:
-    """Whether what comes after a requirement with this verdict can be tested; a disabled one is not asked."""
-    return verdict in (Verdict.PASS, Verdict.KNOWN_GAP, Verdict.DISABLED)
+def _open(result: Result) -> bool:
+    """Whether what comes after a requirement can be tested; one that is disabled, or needs another kind of cluster, is
+    not asked.
+    """
+    asked = result.verdict is not Verdict.DISABLED and result.cause is not SkipCause.TIER
+    return not asked or result.verdict in (Verdict.PASS, Verdict.KNOWN_GAP)

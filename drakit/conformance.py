@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,9 +22,9 @@ from conformance import catalogue
 from conformance.model import InputError
 from conformance.planner import SelectionError, check_patterns, matches
 from conformance.report import terminal
-from drakit import tiers
+from drakit import existing, tiers
 from drakit.interrupt import stoppable
-from drakit.output import UserError, standard_output, write_out
+from drakit.output import UserError, say, standard_output, write_out
 from drakit.tiers import Tier
 
 
@@ -75,8 +76,11 @@ from drakit.tiers import Tier
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on standard output.")
 @click.option(
-    "--parallel", type=click.IntRange(1, 64), default=14, show_default=True, help="Tests at the same time."
+    "--parallel",
+    type=click.IntRange(1, 64),
+    help="Tests at the same time.  [default: 14; 6 with --kubeconfig]",
 )
+@existing.options
 def command(
     driver: Path | None,
     show_list: bool,
@@ -89,13 +93,15 @@ def command(
     skip: tuple[str, ...],
     report_dir: Path | None,
     as_json: bool,
-    parallel: int,
+    parallel: int | None,
+    **words: Any,
 ) -> int:
     """Judge a DRA driver, and the cluster that it runs on: a verdict per requirement, with evidence.
 
     DRIVER.yaml describes how to start the driver; docs/descriptor.md explains it. Suite "contract": the kit starts an
     API server, plays the kubelet, and runs every requirement that the driver declares to meet. Suite "allocation": the
-    driver runs on a whole cluster, and Pods with claims are followed from manifest to container.
+    driver runs on a whole cluster, and Pods with claims are followed from manifest to container. With --kubeconfig that
+    is a cluster of yours that has the driver: only what it allows is asked, and nothing is left on it.
     """
     try:
         if show_list:
@@ -104,16 +110,36 @@ def command(
             raise UserError(
                 "which driver? Give its descriptor: drakit conformance DRIVER.yaml (--list needs none)"
             )
-        chosen = _tiers(tier, compare, kubernetes_version, binaries)
+        wishes = existing.wishes(words)
+        others = {
+            "--tier": tier,
+            "--compare": compare,
+            "--kubernetes-version": kubernetes_version,
+            "--binaries": binaries,
+            "--feature-gates": feature_gates,
+        }
+        if wishes is not None and (given := [option for option, value in others.items() if value]):
+            raise UserError(
+                f"{given[0]} and --kubeconfig exclude each other: the cluster is there, and as it is"
+            )
+        chosen = [] if wishes else _tiers(tier, compare, kubernetes_version, binaries)
         check_patterns(catalogue.requirements().values(), [*focus, *skip])
         subject = descriptors.load(driver, catalogue.capabilities())
         on = _gates(feature_gates, chosen)
+        if wishes is None:
+            descriptors.check_start(subject)
         with stoppable() as last, _report_folder(report_dir, last):
             # The parts of a cluster take their time to load: mistakes are told without them.
             from drakit.compare import compare as run_all
             from drakit.judge import Order, judge
 
-            order = Order(subject, focus, skip, parallel, on)
+            if wishes is not None:
+                order = Order(subject, focus, skip, parallel or existing.PARALLEL)
+                with existing.connect(wishes, subject, say) as cluster:
+                    return judge(
+                        order, existing.tier(cluster, wishes), report_dir=report_dir, as_json=as_json
+                    )
+            order = Order(subject, focus, skip, parallel or Order.parallel, on)
             if compare is None:
                 return judge(order, chosen[0], report_dir=report_dir, as_json=as_json)
             return run_all(order, chosen, report_dir=report_dir, as_json=as_json)

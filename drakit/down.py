@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from drakit.interrupt import EXIT_CODE, stoppable
@@ -12,8 +14,26 @@ from drakit.state import Folder, StateError, all_folders
 @click.command("down")
 @click.option("--name", help="Name of the cluster.  [default: drakit]")
 @click.option("--all", "everything", is_flag=True, help="End every cluster of this user.")
-def command(name: str | None, everything: bool) -> int:
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Remove what runs of conformance that were killed have left on this cluster of yours, and only that.",
+)
+@click.option("--context", metavar="NAME", default="", help="Its context.  [default: the current one]")
+@click.option("--run", "run", metavar="ID", default="", help="Remove this run, even if it may be going on.")
+def command(name: str | None, everything: bool, kubeconfig: Path | None, context: str, run: str) -> int:
     """End a cluster, its drivers included, and remove its files."""
+    if kubeconfig is not None:
+        if everything or name is not None:
+            raise UserError(
+                "--kubeconfig is about a cluster of yours: --name and --all about those of drakit up"
+            )
+        from drakit.removal import remove
+
+        return remove(kubeconfig, context, run)
+    if context or run:
+        raise UserError("--context and --run are about a cluster of yours: give its --kubeconfig as well")
     if everything and name is not None:
         raise UserError("--all and --name exclude each other")
     name = "drakit" if name is None else name

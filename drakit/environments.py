@@ -86,15 +86,20 @@ class Environments:
 
     def _start(self, spec: ClusterSpec, stack: contextlib.ExitStack) -> Any:
         what = f"{len(spec.nodes)} nodes" if spec.control_plane else "an API server for the driver contract"
-        with_gates = _gates_text(spec)
-        kind = f"{self._tier.article} {self._tier.name} cluster (Kubernetes {spec.version})"
-        self._listen(Note(f"{self._subject.name}: starting {kind}: {what}{with_gates}"))
+        beginning = self._tier.beginning(spec, what + _gates_text(spec))
+        self._listen(Note(f"{self._subject.name}: {beginning}"))
         cluster = stack.enter_context(self._tier.start(spec, beside=self._clusters))
         self._clusters.append(cluster)
         cluster.wait_ready()
         if not spec.control_plane:
             return ContractEnvironment(cluster, self._subject, few=self._counts[spec] <= _FEW)
-        return ClusterEnvironment(cluster, self._subject, timeout_factor=self._tier.patience)
+        return ClusterEnvironment(
+            cluster,
+            self._subject,
+            timeout_factor=self._tier.patience,
+            settings=self._tier.settings,
+            prepare_namespace=self._tier.prepare_namespace,
+        )
 
     def bench(self, requirement: Requirement) -> AbstractContextManager[Bench]:
         """A bench on the cluster of the requirement."""

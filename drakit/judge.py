@@ -16,7 +16,7 @@ from clusters.descriptor import Descriptor
 from conformance import catalogue
 from conformance.events import Event, RunFinished
 from conformance.model import Requirement, Result
-from conformance.planner import Plan, Target, plan
+from conformance.planner import Plan, plan
 from conformance.report import document, junit, terminal
 from conformance.runner import Runner
 from drakit.environments import Environments, alone
@@ -100,7 +100,7 @@ def run(order: Order, tier: Tier) -> Run:
     """
     subject = order.subject
     tier.check_driver(subject.name)
-    target = Target(tier.version, order.settled_gates(tier.version), tier.capabilities)
+    target = tier.target(order.settled_gates(tier.version))
     everything = list(catalogue.requirements().values())
     chosen = plan(everything, subject, target, order.focus, order.skip)
     context = document.Context(
@@ -112,7 +112,7 @@ def run(order: Order, tier: Tier) -> Run:
         kit=__version__,
         catalogue=catalogue.version(),
         started=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        gates=_gates(chosen, order, tier.version),
+        gates=_gates(chosen, order, tier),
         options=(*tier.options, *_gate_words(order)),
     )
     results, seconds = _run(order, tier, chosen, everything)
@@ -136,11 +136,13 @@ def print_report_files(console: Console, folders: Sequence[Path]) -> None:
     console.print(f"reports: {', '.join(files)}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _gates(chosen: Plan, order: Order, version: str) -> dict[str, bool]:
+def _gates(chosen: Plan, order: Order, tier: Tier) -> dict[str, bool]:
     """Gates that are other than by default in some cluster of the run."""
-    table = gates.known(version)
+    if tier.gates is not None:
+        return dict(tier.gates)
+    table = gates.known(tier.version)
     if order.gates is not None:
-        values = order.settled_gates(version)
+        values = order.settled_gates(tier.version)
         return {gate: on for gate, on in sorted(values.items()) if on is not table[gate].default}
     wanted = {gate for requirement in chosen.run for gate in requirement.gates}
     return {gate: True for gate in sorted(wanted) if not table[gate].default}
@@ -168,7 +170,8 @@ def _run(
         by_id = {result.requirement.id: result for result in chosen.settled}
         return tuple(by_id[requirement.id] for requirement in everything), 0.0
     try:
-        with Environments(order.subject, tier, chosen.run, listen, order.gates) as environments:
+        one = order.gates if tier.gates is None else tier.gates
+        with Environments(order.subject, tier, chosen.run, listen, one) as environments:
             runner = Runner(
                 environments,
                 catalogue.tests(),

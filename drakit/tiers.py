@@ -14,7 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from clusters import gates
+from clusters.existing.settings import Settings
 from clusters.interface import Cluster, ClusterError, ClusterSpec, Component
+from conformance.planner import Target
 
 if TYPE_CHECKING:
     from clusters.binaries import Binaries
@@ -80,6 +82,10 @@ class Tier(ABC):
     """For sentences such as "starting an embedded cluster"."""
     patience: float = 1.0
     """What waiting times of tests are multiplied by: real components retry later and take more of the machine."""
+    settings: Settings = Settings()
+    """How tests make objects."""
+    gates: Mapping[str, bool] | None = None
+    """Gates other than by default of the one cluster that there is; None where clusters are started as needed."""
     lent_nodes: int = 3
     """How many nodes a cluster has beside the shared ones for tests that want one alone; with none they take turns."""
 
@@ -101,6 +107,14 @@ class Tier(ABC):
     def options(self) -> tuple[str, ...]:
         """The words of a command line that choose this tier, none for the default one."""
         return ()
+
+    def target(self, settled_gates: Mapping[str, bool]) -> Target:
+        """What requirements are held against; `settled_gates` are those that clusters are started with."""
+        return Target(self.version, settled_gates, self.capabilities)
+
+    def beginning(self, spec: ClusterSpec, what: str) -> str:
+        """What is said when a cluster is started, `what` being what it consists of."""
+        return f"starting {self.article} {self.name} cluster (Kubernetes {spec.version}): {what}"
 
     @abstractmethod
     def check_driver(self, driver: str) -> None:
@@ -131,6 +145,9 @@ class Tier(ABC):
         `begun` is called before anything is started, with the mark of all processes and the folder. `beside` are
         clusters of this tier that run and will end after it: it may use what they have.
         """
+
+    def prepare_namespace(self, namespace: str) -> None:  # noqa: B027 - most tiers have nothing to do
+        """Give a namespace what Pods of tests need in it."""
 
     def close(self) -> None:  # noqa: B027 - most tiers hold nothing
         """Let go of what `get_ready` has got ready; clusters have ended before."""
@@ -278,9 +295,9 @@ class _Kind(Tier):
 
     def check(self, spec: ClusterSpec) -> None:
         """What is wrong in a configuration the scheduler itself says."""
-        from clusters.kind import config
+        from clusters.kind.cluster import check
 
-        config.check(spec)
+        check(spec)
 
     def get_ready(self, progress: Progress) -> None:
         from clusters.kind import tools

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusters import gates
-from clusters.base import Begun, StartedCluster, check_room, check_sockets
+from clusters.base import OF_OWN_CLUSTERS, Begun, StartedCluster, check_room, check_sockets
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
@@ -34,7 +34,7 @@ _COLLECT_AFTER = (20_000, 20, 100)
 class EmbeddedCluster(StartedCluster["EmbeddedWholeNode"]):
     """A running embedded cluster."""
 
-    CAPABILITIES = frozenset({"restart_kubelet", "restart_component", "process_drivers", "virtual_clock"})
+    CAPABILITIES = OF_OWN_CLUSTERS | {"restart_kubelet", "restart_component", "virtual_clock"}
 
     def __init__(self, spec: ClusterSpec, *, port: int = 0, begun: Begun | None = None) -> None:
         """Start it, its API server on `port` (0 takes a free one). Raises ClusterError when that cannot be.

@@ -13,7 +13,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.base import Begun, StartedCluster, all_at_once, check_room, check_sockets, node_name
+from clusters.base import (
+    OF_OWN_CLUSTERS,
+    Begun,
+    StartedCluster,
+    all_at_once,
+    check_room,
+    check_sockets,
+    node_name,
+)
 from clusters.interface import ClusterError, ClusterSpec, Component
 from clusters.local import credentials, probes
 from clusters.local.control_plane import ControlPlane, Programs
@@ -48,7 +56,7 @@ def check_rights(spec: ClusterSpec) -> None:
 class LocalCluster(StartedCluster[LocalNode]):
     """A running local cluster."""
 
-    CAPABILITIES = frozenset({"restart_kubelet", "restart_component", "process_drivers"})
+    CAPABILITIES = OF_OWN_CLUSTERS | {"restart_kubelet", "restart_component"}
     READY_SECONDS = 120.0
 
     def __init__(

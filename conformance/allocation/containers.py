@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from conformance.allocation.fixtures import view
 from conformance.catalogue import requirement
 from conformance.cluster.bench import ClusterBench
 from conformance.cluster.kit_driver import variable
@@ -12,8 +13,6 @@ from conformance.cluster.manifests import container, opaque, request
 from conformance.model import NotTestable, check
 
 _OWN = ("claim_", "user_", "admin_")
-# What every container has mounted, from folders of its own Pod.
-_OF_THE_KUBELET = ("/dev/termination", "/etc/hosts", "/var/run/secrets/kubernetes.io/")
 
 
 def _own(environment: Mapping[str, str]) -> dict[str, str]:
@@ -207,7 +206,7 @@ def parameters_are_visible(bench: ClusterBench) -> None:
         raise NotTestable("the descriptor has no configs.visible")
     config = opaque(bench.descriptor.name, configs.visible)
     bench.make_claim("claim", request(bench.device_class), configs=[config])
-    bench.make_pod("pod", claims={"device": "claim"}, node=bench.nodes[0].name)
+    bench.make_pod("pod", claims={"device": "claim"}, node=bench.node_with_free(1).name)
     bench.wait_running("pod")
     seen = str(bench.observe("pod").document)
     check(configs.visible_text in seen, f"{configs.visible_text} in what the container sees", seen)
@@ -216,18 +215,11 @@ def parameters_are_visible(bench: ClusterBench) -> None:
 @requirement("ALC-CON-12")
 def different_devices(bench: ClusterBench) -> None:
     # On one node, since devices of two nodes may look the same.
+    node = bench.node_with_free(2)
     for number in range(2):
-        _device_pod(bench, f"pod-{number}", f"claim-{number}", node=bench.nodes[0].name)
+        _device_pod(bench, f"pod-{number}", f"claim-{number}", node=node.name)
     bench.wait_running("pod-0", "pod-1")
     first, second = bench.devices_of("claim-0"), bench.devices_of("claim-1")
     check(first != second, "two different devices", f"{first} and {second}")
-    views = []
-    for number in range(2):
-        seen = bench.observe(f"pod-{number}")
-        nodes = sorted((node.path, node.major, node.minor) for node in seen.devices)
-        environment = {key: value for key, value in seen.environment.items() if key != "HOSTNAME"}
-        mounts = sorted(
-            mount.source for mount in seen.mounts if not mount.destination.startswith(_OF_THE_KUBELET)
-        )
-        views.append((nodes, environment, mounts))
+    views = [view(bench.observe(f"pod-{number}")) for number in range(2)]
     check(views[0] != views[1], "the containers see different devices", views[0])

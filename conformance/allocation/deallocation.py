@@ -63,8 +63,7 @@ def deleted_pod(bench: ClusterBench) -> None:
 
 @requirement("ALC-REL-02")
 def completed_pod(bench: ClusterBench) -> None:
-    _, name = bench.kit_class("dev-0")
-    bench.make_claim("claim", request(name))
+    bench.make_claim("claim", request(bench.working_class()))
     _runs(bench, "pod", "true", claims={"device": "claim"})
     bench.wait_phase("pod", "Succeeded")
     _released(bench)
@@ -72,8 +71,7 @@ def completed_pod(bench: ClusterBench) -> None:
 
 @requirement("ALC-REL-03")
 def claim_of_a_completed_pod(bench: ClusterBench) -> None:
-    _, name = bench.kit_class("dev-0")
-    bench.make_template("template", request(name))
+    bench.make_template("template", request(bench.working_class()))
     _runs(bench, "pod", "true", templates={"device": "template"})
     claim = bench.generated_claim("pod", "device")
     bench.wait_phase("pod", "Succeeded")
@@ -114,8 +112,7 @@ def last_consumer(bench: ClusterBench) -> None:
 
 @requirement("ALC-REL-06")
 def completed_pod_beside_another(bench: ClusterBench) -> None:
-    _, name = bench.kit_class("dev-0")
-    bench.make_claim("claim", request(name))
+    bench.make_claim("claim", request(bench.working_class()))
     running = _runs(bench, "runs", "probe", claims={"device": "claim"})
     bench.wait_running("runs")
     _runs(bench, "ends", "true", claims={"device": "claim"})

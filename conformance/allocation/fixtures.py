@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.client import ClientError
+from clusters.observation import Observation
 from conformance.cluster import manifests
 from conformance.cluster.bench import ClusterBench
 from conformance.cluster.manifests import Object
 from conformance.model import Failed, check
 
+# What every container has mounted, from folders of its own Pod.
+_OF_THE_KUBELET = ("/dev/termination", "/etc/hosts", "/var/run/secrets/kubernetes.io/")
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
@@ -89,3 +92,13 @@ def refused(bench: ClusterBench, spec: Object, *texts: str) -> None:
         check(found, f"422 with {', '.join(texts)}", error)
         return
     raise Failed(f"422 with {', '.join(texts)}", "the claim was accepted")
+
+
+def view(seen: Observation) -> tuple[Any, ...]:
+    """What a container sees, without what is of its own Pod: device nodes, environment, sources of mounts."""
+    nodes = sorted((node.path, node.major, node.minor) for node in seen.devices)
+    environment = {key: value for key, value in seen.environment.items() if key != "HOSTNAME"}
+    mounts = sorted(
+        mount.source for mount in seen.mounts if not mount.destination.startswith(_OF_THE_KUBELET)
+    )
+    return nodes, environment, mounts

@@ -200,7 +200,7 @@ def placed_pods_count(bench: ClusterBench) -> None:
 def hostname_selector(bench: ClusterBench) -> None:
     nodes = bench.nodes[:2]
     for node in nodes:
-        bench.kit_driver(node)
+        bench.attend(node)
         # Room for all Pods on either node: only the selector keeps them apart.
         bench.publish(*(f"dev-{number}" for number in range(_SELECTED)), node=node)
     name = bench.make_class()
@@ -247,8 +247,7 @@ def each_device_once(bench: ClusterBench) -> None:
     nodes = bench.nodes[:2]
     half = _LOAD // len(nodes)
     for node in nodes:
-        # With a driver, since kubelets try again and again to start Pods without one.
-        bench.kit_driver(node)
+        bench.attend(node)
         bench.publish(*(f"dev-{number}" for number in range(half)), node=node)
     bench.make_template("template", request(bench.make_class()))
     pods = [f"pod-{number}" for number in range(_LOAD)]

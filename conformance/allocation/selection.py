@@ -7,7 +7,7 @@ from conformance.catalogue import requirement
 from conformance.cluster import manifests
 from conformance.cluster.bench import ClusterBench
 from conformance.cluster.manifests import Object, device, opaque, request
-from conformance.model import check
+from conformance.model import NotTestable, check
 
 _NO_DEVICES = "cannot allocate all claims"
 _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
@@ -268,6 +268,9 @@ def request_without_class(bench: ClusterBench) -> None:
 def disabled_fields(bench: ClusterBench) -> None:
     # Before Kubernetes 1.37 the field does not exist at all.
     stored = bench.publish("dev-0", skipNodeOperations=["*"])
+    kept = "skipNodeOperations" in stored["spec"]
+    if kept and bench.gate("DRAOptionalNodeOperations") is not False:
+        raise NotTestable("feature gate DRAOptionalNodeOperations is on, or may be")
     check(
         "skipNodeOperations" not in stored["spec"],
         "a slice without the field of the disabled gate DRAOptionalNodeOperations",

@@ -1,15 +1,15 @@
-"""The bench of tests on a whole cluster: a namespace, names and devices of its own, and everything to wait for."""
+"""The bench of tests on a whole cluster: a namespace, nodes, the driver under test, devices of its own."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from clusters import device_classes
+from clusters import device_classes, gates
 from clusters.client import ClientError, resource_path
 from clusters.descriptor import Descriptor
+from clusters.existing.settings import USUAL, Settings
 from clusters.interface import Cluster, WholeNode
 from clusters.observation import Observation, ObservationError
 from clusters.process import DriverProcess, StartError
@@ -17,20 +17,14 @@ from conformance.cluster import manifests
 from conformance.cluster.evidence import collect
 from conformance.cluster.kit_driver import Faults, KitDriver
 from conformance.cluster.manifests import Object
-from conformance.cluster.objects import KINDS, Objects
-from conformance.model import Evidence, Failed, InputError, check
-from conformance.waiting import poll
+from conformance.cluster.objects import KINDS
+from conformance.cluster.waits import Waits
+from conformance.model import Evidence, Failed, InputError, NotTestable
 
-START_SECONDS = 30.0
-"""How long a Pod may take to run."""
-END_SECONDS = 30.0
-"""How long claims and Pods may take to go."""
-STAYS_SECONDS = 2.0
-"""How long a state that must not change is looked at."""
 _WORKLOADS = ("DaemonSet", "Deployment", "Job")
 
 
-class ClusterBench(Objects):
+class ClusterBench(Waits):
     """What a test on a whole cluster works with; everything made through it goes at its end."""
 
     def __init__(
@@ -40,14 +34,14 @@ class ClusterBench(Objects):
         device_class: Callable[[], str],
         nodes: Sequence[WholeNode],
         factor: float,
+        settings: Settings = USUAL,
     ) -> None:
         """`device_class` starts the driver under test; how long to wait at most is multiplied by `factor`."""
-        super().__init__(cluster.client("admin"))
+        super().__init__(cluster.client("admin"), settings, factor)
         self.cluster = cluster
         self.descriptor = descriptor
         self._device_class = device_class
         self.nodes = tuple(nodes)
-        self._factor = factor
         self._drivers: list[KitDriver] = []
         self._processes: list[tuple[WholeNode, DriverProcess]] = []
 
@@ -60,7 +54,7 @@ class ClusterBench(Objects):
             "kind": "Namespace",
             "metadata": {"name": self.namespace, "labels": dict(labels or {})},
         }
-        self.client.create("v1", "namespaces", body)
+        self.client.create("v1", "namespaces", self.settings.shaped(body))
         # Without its default service account the API server refuses Pods.
         self.wait_until(
             lambda: self.client.find("v1", "serviceaccounts", "default", self.namespace),
@@ -139,9 +133,56 @@ class ClusterBench(Objects):
 
     def driver_class(self) -> str:
         """A class of its devices, without starting it anywhere."""
-        return device_classes.ensure(self.client, self.descriptor)[0]
+        return device_classes.ensure(self.client, self.descriptor, self.settings.shaped)[0]
+
+    def free_devices(self, node: WholeNode) -> int:
+        """How many of its devices on a node no claim of the cluster holds."""
+        held = {
+            (result["pool"], result["device"])
+            for claim in self.client.list(*KINDS["ResourceClaim"])
+            for result in _results(claim)
+            if result["driver"] == self.descriptor.name and not result.get("adminAccess")
+        }
+        selector = f"spec.driver={self.descriptor.name},spec.nodeName={node.name}"
+        slices = self.client.list(*KINDS["ResourceSlice"], fieldSelector=selector)
+        there = {
+            (item["spec"]["pool"]["name"], device["name"])
+            for item in slices
+            for device in item["spec"].get("devices") or []
+        }
+        return len(there - held)
+
+    def node_with_free(self, count: int) -> WholeNode:
+        """A node of the test with so many free devices; on a cluster that others use this may take a while.
+
+        Raises NotTestable when there is none.
+        """
+        if self.runs_processes or "whole-devices" not in self.descriptor.capabilities:
+            return self.nodes[0]
+
+        def free() -> WholeNode | None:
+            return next((node for node in self.nodes if self.free_devices(node) >= count), None)
+
+        try:
+            found: WholeNode = self.wait_until(free, "free devices")
+        except Failed:
+            name = self.descriptor.name
+            raise NotTestable(f"no node has {count} free devices of {name}: others use them") from None
+        return found
 
     # Devices
+
+    def gate(self, name: str) -> bool | None:
+        """Whether a feature gate is on; None when that cannot be known."""
+        given = dict(self.cluster.spec.gates)
+        if "own_nodes" not in self.cluster.capabilities:
+            return given.get(name)
+        return gates.effective(given, self.cluster.spec.version).get(name)
+
+    @property
+    def runs_processes(self) -> bool:
+        """Whether drivers, the kit's own among them, can be started on the nodes."""
+        return "process_drivers" in self.cluster.capabilities
 
     @property
     def device_class(self) -> str:
@@ -212,125 +253,22 @@ class ClusterBench(Objects):
         self.publish(*(devices or ("dev-0", "dev-1")))
         return driver, self.make_class()
 
-    # Waiting
+    def working_class(self) -> str:
+        """A class of devices that are prepared on nodes, at least one of them free: the kit's, where it can run.
 
-    def wait_until(
-        self,
-        probe: Callable[[], Any],
-        expected: str,
-        timeout: float = START_SECONDS,
-        seen: Callable[[], object] = lambda: "it did not happen",
-    ) -> Any:
-        """The first truthy answer. Raises Failed with what was expected and seen."""
-        return poll(probe, timeout * self._factor, expected, seen)
+        Raises InputError, NotTestable.
+        """
+        if self.runs_processes:
+            return self.kit_class("dev-0")[1]
+        self.node_with_free(1)
+        return self.device_class
 
-    def wait_phase(self, name: str, *phases: str, timeout: float = START_SECONDS) -> Object:
-        """Wait until a Pod is in one of the phases; the Pod."""
-
-        def probe() -> Object | None:
-            found = self.find("Pod", name)
-            return found if found is not None and _phase(found) in phases else None
-
-        expected = f"Pod {name} is {' or '.join(phases)}"
-        found: Object = self.wait_until(probe, expected, timeout, lambda: self.describe_pod(name))
-        return found
-
-    def wait_running(self, *names: str, timeout: float = START_SECONDS) -> None:
-        """Wait until Pods run."""
-        for name in names:
-            self.wait_phase(name, "Running", timeout=timeout)
-
-    def wait_gone(self, kind: str, name: str, timeout: float = END_SECONDS) -> None:
-        """Wait until an object is gone."""
-        self.wait_until(
-            lambda: self.find(kind, name) is None,
-            f"{kind} {name} is gone",
-            timeout,
-            lambda: self._why_there(kind, name),
-        )
-
-    def _why_there(self, kind: str, name: str) -> str:
-        """What is known about an object that should be gone."""
-        metadata = (self.find(kind, name) or {}).get("metadata", {})
-        since, finalizers = metadata.get("deletionTimestamp"), ", ".join(metadata.get("finalizers") or [])
-        parts = [f"deleted at {since}" if since else "not deleted"]
-        if finalizers:
-            parts.append(f"held by the finalizers {finalizers}")
-        if kind == "Pod":
-            parts.append(self.describe_pod(name))
-        return f"{kind} {name} is there: " + "; ".join(parts)
-
-    def wait_scheduled(self, name: str, timeout: float = START_SECONDS) -> str:
-        """Wait until a Pod has a node; the node's name."""
-
-        def probe() -> str | None:
-            found = self.find("Pod", name)
-            return found["spec"].get("nodeName") if found else None
-
-        expected = f"Pod {name} is scheduled"
-        return str(self.wait_until(probe, expected, timeout, lambda: self.describe_pod(name)))
-
-    def wait_unschedulable(self, name: str, text: str = "", timeout: float = START_SECONDS) -> str:
-        """Wait until the scheduler has said that a Pod does not fit, with `text` in its message; the message."""
-
-        def message() -> str:
-            found = self.find("Pod", name) or {}
-            for entry in (found.get("status") or {}).get("conditions") or []:
-                if entry["type"] == "PodScheduled" and entry["status"] == "False":
-                    return str(entry.get("message", ""))
-            return ""
-
-        expected = f"Pod {name} cannot be scheduled" + (f': "{text}"' if text else "")
-        self.wait_until(
-            lambda: message() and text in message(), expected, timeout, lambda: self.describe_pod(name)
-        )
-        return message()
-
-    def wait_event(
-        self, reason: str, text: str = "", name: str = "", timeout: float = START_SECONDS
-    ) -> Object:
-        """Wait for an event in the namespace of the test, with this reason and text, about `name` or anything."""
-
-        def probe() -> Object | None:
-            return next(
-                (
-                    event
-                    for event in self.events(name)
-                    if event.get("reason") == reason and text in event.get("message", "")
-                ),
-                None,
-            )
-
-        expected = f"an event {reason}" + (f' with "{text}"' if text else "")
-        found: Object = self.wait_until(
-            probe,
-            expected,
-            timeout,
-            lambda: [f"{event['reason']}: {event['message']}" for event in self.events(name)],
-        )
-        return found
-
-    def stays(self, probe: Callable[[], bool], expected: str, seconds: float = STAYS_SECONDS) -> None:
-        """Look at something that must hold all the time. Raises Failed as soon as it does not."""
-        # Impatience must not let a late change pass, and patience does not see more.
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            check(probe(), expected, "it changed")
-            time.sleep(0.05)
+    def attend(self, node: WholeNode) -> None:
+        """Run a driver for the test's devices where the cluster lets us: kubelets try again and again without one."""
+        if self.runs_processes:
+            self.kit_driver(node)
 
     # What was seen
-
-    def generated_claim(self, pod: str, claim: str, timeout: float = START_SECONDS) -> str:
-        """Wait until a Pod's claim from a template exists; its name."""
-
-        def probe() -> str | None:
-            found = self.find("Pod", pod) or {}
-            for entry in (found.get("status") or {}).get("resourceClaimStatuses") or []:
-                if entry["name"] == claim and entry.get("resourceClaimName"):
-                    return str(entry["resourceClaimName"])
-            return None
-
-        return str(self.wait_until(probe, f"Pod {pod} has a claim made for {claim}", timeout))
 
     def observe(self, pod: str, container: str = "main", timeout: float = 10.0) -> Observation:
         """What a container that runs `probe` sees; waits for its log."""
@@ -353,26 +291,14 @@ class ClusterBench(Objects):
     def node_of(self, pod: str) -> WholeNode:
         """The node that a Pod is on."""
         name = self.get("Pod", pod)["spec"].get("nodeName")
-        return next(node for node in self.cluster.nodes if node.name == name)
-
-    def describe_pod(self, name: str) -> str:
-        """Phase, conditions and waiting reasons of a Pod, for messages."""
-        found = self.find("Pod", name)
+        found = next((node for node in self.cluster.nodes if node.name == name), None)
         if found is None:
-            return f"Pod {name} does not exist"
-        status = found.get("status") or {}
-        parts = [f"phase {_phase(found)}", f"on {found['spec'].get('nodeName') or 'no node'}"]
-        for entry in status.get("conditions") or []:
-            if entry["status"] != "True" and entry.get("message"):
-                parts.append(f"{entry['type']}: {entry['message']}")
-        for entry in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
-            for state, detail in (entry.get("state") or {}).items():
-                parts.append(
-                    f"{entry['name']} {state} {detail.get('reason', '')} {detail.get('message', '')}".rstrip()
-                )
-        warnings = [event["message"] for event in self.events(name) if event.get("type") == "Warning"]
-        return "; ".join([*parts, *warnings[-2:]])
+            raise NotTestable(f"Pod {pod} is on {name or 'no node'}, where none was to be")
+        return found
 
 
-def _phase(pod: Mapping[str, Any]) -> str:
-    return str((pod.get("status") or {}).get("phase", ""))
+def _results(claim: Object) -> Sequence[Object]:
+    """The devices that are allocated to a claim."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    found: Sequence[Object] = (allocation.get("devices") or {}).get("results") or []
+    return found

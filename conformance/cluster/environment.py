@@ -6,13 +6,14 @@ import contextlib
 import itertools
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from clusters import device_classes
-from clusters.client import resource_path
+from clusters.client import ClientError, resource_path
 from clusters.descriptor import Descriptor
+from clusters.existing.settings import USUAL, Settings
 from clusters.interface import Cluster, ClusterSpec, NodeSpec, WholeNode
 from clusters.process import DriverProcess, StartError
 from conformance.cluster.bench import ClusterBench
@@ -51,20 +52,33 @@ class ClusterEnvironment:
     A parallel test has the shared nodes; an exclusive one a node of its own, without a driver until it starts one;
     a disruptive one has both, and no other test runs beside it. Where there are no nodes but the shared ones, the last
     of these is given to the first test that wants one alone, and to nobody else afterwards: such tests come last, one
-    at a time.
+    at a time. On a cluster of somebody else's all nodes are shared, and the driver runs there already.
     """
 
-    def __init__(self, cluster: Cluster, descriptor: Descriptor, *, timeout_factor: float = 1.0) -> None:
-        """How long to wait at most is multiplied by `timeout_factor`."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        descriptor: Descriptor,
+        *,
+        timeout_factor: float = 1.0,
+        settings: Settings = USUAL,
+        prepare_namespace: Callable[[str], None] = lambda namespace: None,
+    ) -> None:
+        """How long to wait at most is multiplied by `timeout_factor`; `settings` say how objects are made."""
         self._cluster = cluster
         self._descriptor = descriptor
         self._factor = timeout_factor
-        self._shared = list(cluster.nodes)[:SHARED_NODES]
+        self._settings = settings
+        self._prepare_namespace = prepare_namespace
+        self._own_nodes = "own_nodes" in cluster.capabilities
+        self._processes = "process_drivers" in cluster.capabilities
+        nodes = list(cluster.nodes)
+        self._shared = nodes[:SHARED_NODES] if self._own_nodes else nodes
         self._turns = itertools.count()
         self._lent: queue.SimpleQueue[WholeNode] = queue.SimpleQueue()
-        for node in list(cluster.nodes)[SHARED_NODES:]:
+        for node in nodes[len(self._shared) :]:
             self._lent.put(node)
-        self._few = len(cluster.nodes) <= SHARED_NODES
+        self._few = self._own_nodes and len(nodes) <= SHARED_NODES
         self._drivers: dict[str, DriverProcess] = {}
         self._lock = threading.Lock()
         self._class = ""
@@ -89,6 +103,9 @@ class ClusterEnvironment:
             if self._class:
                 return self._class
             client = self._cluster.client("admin")
+            if not self._processes:
+                self._class = device_classes.ensure(client, self._descriptor, self._settings.shaped)[0]
+                return self._class
             try:
                 with ThreadPoolExecutor(_START_THREADS) as pool:
                     started = list(pool.map(lambda node: node.run_driver(self._descriptor), self._shared))
@@ -135,16 +152,47 @@ class ClusterEnvironment:
         # Most tests work with the first of their nodes, which is another in turn.
         turn = next(self._turns) % len(self._shared)
         nodes = [*self._shared[turn:], *self._shared[:turn]]
-        if requirement.isolation is not Isolation.PARALLEL:
+        if not self._own_nodes:
+            nodes = self._nodes_of_others(requirement, nodes)
+        elif requirement.isolation is not Isolation.PARALLEL:
             node = self._lent.get()
             nodes = [node] if requirement.isolation is Isolation.EXCLUSIVE else [node, *nodes]
-        bench = ClusterBench(self._cluster, self._descriptor, self._device_class, nodes, self._factor)
+        bench = ClusterBench(
+            self._cluster, self._descriptor, self._device_class, nodes, self._factor, self._settings
+        )
         try:
-            bench.begin()
-            yield bench
+            with self._explained():
+                bench.begin()
+                self._prepare_namespace(bench.namespace)
+                yield bench
         finally:
             try:
                 bench.end()
             finally:
                 if node is not None:
                     self._lent.put(node)
+
+    def _nodes_of_others(self, requirement: Requirement, nodes: list[WholeNode]) -> list[WholeNode]:
+        """The nodes for a test where none is the kit's: those with the driver, if that is the subject."""
+        if requirement.isolation is Isolation.EXCLUSIVE:
+            # Such a test compares its first node with the first of the cluster, which must be another.
+            return list(reversed(self._shared))
+        if requirement.subject != "driver":
+            return nodes
+        query = {"fieldSelector": f"spec.driver={self._descriptor.name}"}
+        slices = self._cluster.client("admin").list(device_classes.API_VERSION, "resourceslices", **query)
+        names = {item["spec"].get("nodeName") for item in slices}
+        return [node for node in nodes if node.name in names] or nodes
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """On a cluster of somebody else's a refusal, or an API server that is away, is no fault of the kit."""
+        try:
+            yield
+        except ClientError as error:
+            if self._own_nodes or error.code not in (0, 401, 403):
+                raise
+            what = (
+                "the API server cannot be reached" if error.code == 0 else "the API server refuses a request"
+            )
+            raise InputError(f"{what}: {error.message}") from None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.client import Client
+from clusters.existing.settings import Settings
 from conformance.cluster import manifests
 from conformance.cluster.manifests import RESOURCE_API, Object
 
@@ -32,9 +33,11 @@ _RUN = secrets.token_hex(2)
 class Objects:
     """Access to the API for one test."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, settings: Settings) -> None:
+        """`settings` say how objects look on this cluster."""
         self.client = client
-        self.namespace = f"t{next(_SERIAL)}-{_RUN}"
+        self.settings = settings
+        self.namespace = f"{settings.prefix}t{next(_SERIAL)}-{settings.run or _RUN}"
         self.driver_name = f"{self.namespace}.kit.drakit.dev"
         """A driver name of this test alone, so that no other test can take its devices."""
         self._made: list[tuple[str, str, str]] = []
@@ -43,7 +46,7 @@ class Objects:
         """Create an object; namespaced kinds in the namespace of the test."""
         kind = str(obj["kind"])
         namespace = None if kind in _CLUSTER_SCOPED else self.namespace
-        stored = self.client.create(*KINDS[kind], obj, namespace)
+        stored = self.client.create(*KINDS[kind], self.settings.shaped(obj), namespace)
         self._made.append((kind, namespace or "", stored["metadata"]["name"]))
         return stored
 
