@@ -29,8 +29,9 @@ _CONTROL_PLANE_TAINT: Final = {"key": "node-role.kubernetes.io/control-plane", "
 _SCHEDULER_FILE: Final = "scheduler.yaml"
 _SCHEDULER_KUBECONFIG: Final = "/etc/kubernetes/scheduler.conf"
 _KUBELET_GROUP: Final = "kubelet.config.k8s.io/v1beta1"
-_FIRST_V1BETA4: Final = "1.36"
-"""kind writes the configuration of older versions in v1beta3, where arguments are a map and no list."""
+_KUBEADM: Final = ("v1beta3", "v1beta4")
+"""kind writes kubeadm's configuration in one of these, as versions of it and of Kubernetes are, and takes of our
+changes those of the same version. In the older one arguments are a map and no list."""
 
 # As in a container without privileges of its own: what a kubelet asks for is more than a sandbox can give. Elsewhere
 # it is without effect, as containers of Pods have the score of the runtime at least.
@@ -89,7 +90,7 @@ def kind_config(spec: ClusterSpec, name: str, folders: Sequence[Path], *, port: 
         raise ValueError("a folder is needed for every node, and one for the control plane")
     chosen = gate_settings(spec)
     patches = [
-        _cluster_patch(spec, chosen, folders[0]),
+        *(_cluster_patch(api, spec, chosen, folders[0]) for api in _KUBEADM),
         {"apiVersion": _KUBELET_GROUP, "kind": "KubeletConfiguration", **_kubelet(spec)},
     ]
     result: dict[str, Any] = {
@@ -100,7 +101,7 @@ def kind_config(spec: ClusterSpec, name: str, folders: Sequence[Path], *, port: 
         "kubeadmConfigPatches": [yaml.safe_dump(patch) for patch in patches],
         "containerdConfigPatches": [_CONTAINERD],
         "nodes": [
-            _node(node, folder, number, len(folders), spec.version)
+            _node(node, folder, number, len(folders))
             for number, (node, folder) in enumerate(zip(nodes, folders, strict=True))
         ],
     }
@@ -111,7 +112,7 @@ def kind_config(spec: ClusterSpec, name: str, folders: Sequence[Path], *, port: 
     return result
 
 
-def _node(node: NodeSpec, folder: Path, number: int, count: int, version: str) -> dict[str, Any]:
+def _node(node: NodeSpec, folder: Path, number: int, count: int) -> dict[str, Any]:
     paths = node_paths(folder)
     first = number == 0
     kind = "InitConfiguration" if first else "JoinConfiguration"
@@ -134,34 +135,27 @@ def _node(node: NodeSpec, folder: Path, number: int, count: int, version: str) -
         # kind takes it away from a single node, and fails when it is not there.
         taints.insert(0, dict(_CONTROL_PLANE_TAINT))
     if taints or (first and count > 1):
-        patch = {
-            "apiVersion": f"kubeadm.k8s.io/{_kubeadm(version)}",
-            "kind": kind,
-            "nodeRegistration": {"taints": taints},
-        }
+        # The same in every version of kubeadm's configuration.
+        patch = {"kind": kind, "nodeRegistration": {"taints": taints}}
         result["kubeadmConfigPatches"] = [yaml.safe_dump(patch)]
     extended_resources(node)
     if pods := dict(node.capacity).get("pods"):
-        result["kubeadmConfigPatchesJSON6902"] = [_append_argument(kind, version, "max-pods", pods)]
+        result["kubeadmConfigPatchesJSON6902"] = [
+            _append_argument(api, kind, "max-pods", pods) for api in _KUBEADM
+        ]
     return result
 
 
-def _append_argument(kind: str, version: str, name: str, value: str) -> dict[str, str]:
+def _append_argument(api: str, kind: str, name: str, value: str) -> dict[str, str]:
     """One more argument of a kubelet. A merge would put it in the place of kind's own."""
     path = "/nodeRegistration/kubeletExtraArgs"
-    if _kubeadm(version) == "v1beta4":
+    step: dict[str, Any] = {"op": "add", "path": f"{path}/{name}", "value": value}
+    if api != _KUBEADM[0]:
         step = {"op": "add", "path": f"{path}/-", "value": {"name": name, "value": value}}
-    else:
-        step = {"op": "add", "path": f"{path}/{name}", "value": value}
-    return {
-        "group": "kubeadm.k8s.io",
-        "version": _kubeadm(version),
-        "kind": kind,
-        "patch": yaml.safe_dump([step]),
-    }
+    return {"group": "kubeadm.k8s.io", "version": api, "kind": kind, "patch": yaml.safe_dump([step])}
 
 
-def _cluster_patch(spec: ClusterSpec, chosen: Mapping[str, bool], folder: Path) -> dict[str, Any]:
+def _cluster_patch(api: str, spec: ClusterSpec, chosen: Mapping[str, bool], folder: Path) -> dict[str, Any]:
     gate_arguments = {}
     if chosen:
         gate_arguments["feature-gates"] = ",".join(f"{name}={_word(value)}" for name, value in chosen.items())
@@ -180,21 +174,21 @@ def _cluster_patch(spec: ClusterSpec, chosen: Mapping[str, bool], folder: Path) 
             }
         ]
     return {
-        "apiVersion": f"kubeadm.k8s.io/{_kubeadm(spec.version)}",
+        "apiVersion": f"kubeadm.k8s.io/{api}",
         "kind": "ClusterConfiguration",
-        "controllerManager": {"extraArgs": _arguments(spec.version, {**gate_arguments, **_MANAGER})},
+        "controllerManager": {"extraArgs": _arguments(api, {**gate_arguments, **_MANAGER})},
         "scheduler": {
-            "extraArgs": _arguments(spec.version, {**gate_arguments, **scheduler}),
+            "extraArgs": _arguments(api, {**gate_arguments, **scheduler}),
             **({"extraVolumes": volumes} if volumes else {}),
         },
         # What it keeps is thrown away with the cluster.
-        "etcd": {"local": {"extraArgs": _arguments(spec.version, {"unsafe-no-fsync": "true"})}},
+        "etcd": {"local": {"extraArgs": _arguments(api, {"unsafe-no-fsync": "true"})}},
     }
 
 
-def _arguments(version: str, pairs: Mapping[str, str]) -> Any:
+def _arguments(api: str, pairs: Mapping[str, str]) -> Any:
     """Arguments of a component; a patch replaces a list as a whole, so that kind's own have to be among them."""
-    if _kubeadm(version) == "v1beta4":
+    if api != _KUBEADM[0]:
         return [{"name": name, "value": value} for name, value in pairs.items()]
     return dict(pairs)
 
@@ -225,11 +219,6 @@ def _scheduler(text: str) -> dict[str, Any] | None:
         "clientConnection": {**(config.get("clientConnection") or {}), "kubeconfig": _SCHEDULER_KUBECONFIG},
         "leaderElection": {"leaderElect": False},
     }
-
-
-def _kubeadm(version: str) -> str:
-    newer = gates.VERSIONS.index(version) >= gates.VERSIONS.index(_FIRST_V1BETA4)
-    return "v1beta4" if newer else "v1beta3"
 
 
 def _word(value: bool) -> str:
