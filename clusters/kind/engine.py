@@ -111,12 +111,16 @@ def find(progress: Progress, home: Path | None = None) -> Engine:
     return _private(docker, progress, home)
 
 
+def private_home(identity: str) -> Path | None:
+    """The home of the private engine of this `identity`; None for another engine."""
+    return Path(identity.removeprefix(_PRIVATE)) if identity.startswith(_PRIVATE) else None
+
+
 def reopen(identity: str, progress: Progress) -> Engine:
     """The engine that had this `identity`; a private one is started unless it runs. Raises EngineError."""
     docker = docker_command()
-    if identity.startswith(_PRIVATE):
-        return _private(docker, progress, Path(identity.removeprefix(_PRIVATE)))
-    return Engine(docker, identity)
+    home = private_home(identity)
+    return Engine(docker, identity) if home is None else _private(docker, progress, home)
 
 
 def _private(docker: str, progress: Progress, home: Path | None) -> Engine:
