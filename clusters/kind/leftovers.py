@@ -6,9 +6,9 @@ clusters that drakit has not written down, are never touched.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -118,12 +118,14 @@ def remove_root(root: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     for mounted in reversed(mounts_below(root, Path("/proc/self/mountinfo").read_text(encoding="utf-8"))):
         libc.umount2(os.fsencode(mounted), _DETACH)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(root, ignore_errors=True)
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def mounts_below(root: Path, mountinfo: str) -> list[str]:
     """The mount points in a folder, in the order in which they were mounted, from a /proc/PID/mountinfo."""
     # A blank in a path is written as the number of its character, in octal digits.
-    points = [line.split()[4].encode().decode("unicode_escape") for line in mountinfo.splitlines()]
+    points = [
+        re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), line.split()[4])
+        for line in mountinfo.splitlines()
+    ]
     return [point for point in points if root in Path(point).parents]
