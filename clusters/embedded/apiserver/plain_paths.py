@@ -1,4 +1,4 @@
-"""Everything that is not a resource: health, version, discovery, OpenAPI."""
+"""Everything that is not a resource: health, version, metrics, discovery, OpenAPI."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from clusters import feature_metrics
 from clusters.embedded.apiserver import negotiation, openapi_v2
 from clusters.embedded.apiserver.call import Call
 from clusters.embedded.apiserver.codec import dump_json
@@ -35,11 +36,14 @@ def _json(document: Mapping[str, Any] | None, *, pretty: bool) -> web.Response:
 class PlainPaths:
     """Answers requests for non-resource paths."""
 
-    def __init__(self, discovery: Discovery, openapi: OpenApi, address: str) -> None:
-        """`address` is host:port of the server."""
+    def __init__(
+        self, discovery: Discovery, openapi: OpenApi, address: str, gates: Mapping[str, bool]
+    ) -> None:
+        """`address` is host:port of the server, `gates` are the values of its feature gates."""
         self._discovery = discovery
         self._openapi = openapi
         self._address = address
+        self._gates = gates
 
     def answer(self, call: Call, *, pretty: bool) -> web.Response:
         """The answer; unknown paths are a plain-text 404."""
@@ -52,6 +56,9 @@ class PlainPaths:
             return not_found()
         if path == "/version":
             return _json(VERSION, pretty=pretty)
+        if path == "/metrics":
+            headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            return web.Response(body=feature_metrics.text(self._gates).encode(), headers=headers)
         if path == "/":
             return _json({"paths": self._discovery.paths()}, pretty=pretty)
         if path == _OPENAPI or path.startswith(_OPENAPI + "/"):

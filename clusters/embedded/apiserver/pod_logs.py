@@ -45,7 +45,7 @@ async def stream_log(call: Call, headers: Mapping[str, str]) -> web.StreamRespon
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
         return web.Response(status=204, headers=dict(headers))
-    url = f"{_kubelet(call, node)}/containerLogs/{namespace}/{name}/{container}"
+    url = f"{kubelet_url(call, node)}/containerLogs/{namespace}/{name}/{container}"
     config = call.api.config
     sent = {"Authorization": f"Bearer {config.kubelet_token}"} if config.kubelet_token else {}
     # A log may be followed for hours; without an answer there is nothing to follow.
@@ -54,7 +54,7 @@ async def stream_log(call: Call, headers: Mapping[str, str]) -> web.StreamRespon
         async with (
             aiohttp.ClientSession(timeout=timeout, auto_decompress=True) as session,
             session.get(
-                url, params=query, headers=sent, ssl=_trust(config.kubelet_ca), allow_redirects=False
+                url, params=query, headers=sent, ssl=trust(config.kubelet_ca), allow_redirects=False
             ) as answer,
         ):
             if not 200 <= answer.status <= 206:
@@ -62,10 +62,10 @@ async def stream_log(call: Call, headers: Mapping[str, str]) -> web.StreamRespon
                 raise _refused(answer.status, body.decode(errors="replace"), name)
             return await _forward(call, answer, headers)
     except (aiohttp.ClientConnectionError, TimeoutError) as error:
-        raise ApiError(500, "", f'Get "{url}": {_unreachable(error)}') from error
+        raise ApiError(500, "", f'Get "{url}": {unreachable(error)}') from error
 
 
-def _unreachable(error: Exception) -> str:
+def unreachable(error: Exception) -> str:
     """Why there is no answer, in the words of Go's client."""
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         reason = (
@@ -125,7 +125,7 @@ def _container(pod: Object, wanted: str) -> str:
     raise bad_request(f"{text}, choose one of: [{' '.join(names)}]" if containers else text)
 
 
-def _kubelet(call: Call, node_name: str) -> str:
+def kubelet_url(call: Call, node_name: str) -> str:
     """Where the kubelet of a node listens."""
     node = call.api.store.get("", "nodes", "", node_name)
     if node is None:
@@ -141,7 +141,7 @@ def _kubelet(call: Call, node_name: str) -> str:
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
-def _trust(ca: str) -> ssl.SSLContext | bool:
+def trust(ca: str) -> ssl.SSLContext | bool:
     """How the kubelet's certificate is judged: as a server without an authority for it, not at all."""
     return ssl.create_default_context(cadata=ca) if ca else False
 

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from clusters import request_info, tls
 from clusters.api_status import ApiError, bad_request
-from clusters.embedded.apiserver import bootstrap, codec, negotiation, options, routes
+from clusters.embedded.apiserver import bootstrap, codec, negotiation, node_proxy, options, routes
 from clusters.embedded.apiserver.admission.chain import Chain
 from clusters.embedded.apiserver.admission.plugin import Context
 from clusters.embedded.apiserver.auth import authorizer as authorization
@@ -41,6 +41,7 @@ from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import ResourceKey, Store
 from clusters.embedded.apiserver.transform import Transformer
 from clusters.embedded.apiserver.warning_headers import add_warnings
+from clusters.gates import GATES, LATEST
 from clusters.http_server import http_server, text_headers
 from clusters.tls import Certificates
 from clusters.tls_listener import TlsListener
@@ -146,7 +147,9 @@ class ApiServer:
                 "choose another port (0 takes a free one) or stop the process that uses it"
             ) from error
         self._http, self._listener = http, listener
-        self._paths = PlainPaths(self._discovery, self._openapi, f"{host}:{self.state.port}")
+        defaults = {name: gate.default for name, gate in GATES[LATEST].items()}
+        values = {**defaults, **self._config.feature_gates}
+        self._paths = PlainPaths(self._discovery, self._openapi, f"{host}:{self.state.port}", values)
 
     async def stop(self) -> None:
         """End all watches cleanly, then close every connection. The state can start another server."""
@@ -224,6 +227,8 @@ class ApiServer:
             return await watch(call, served, headers)
         if routes.is_log(call, served):
             return await stream_log(call, headers)
+        if node_proxy.is_node_proxy(call, served):
+            return await node_proxy.forward(call, headers)
         handler = routes.find(call, served)
         self._warn_deprecated(call, served)
         allowed = negotiation.LIST if info.verb in ("list", "deletecollection") else negotiation.OBJECT

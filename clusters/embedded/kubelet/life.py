@@ -58,7 +58,7 @@ class KubeletLife:
         self._log = context.log
         self._plugins = plugins()
         self._events = EventRecorder(context.client, "kubelet", context.clock, host=node_name)
-        self._metrics = Metrics()
+        self._metrics = Metrics(context.gates)
         self._pods = Informer(context.client, "v1", "pods", field_selector=f"spec.nodeName={node_name}")
         self._nodes = Informer(context.client, "v1", "nodes", field_selector=f"metadata.name={node_name}")
         self._services = Informer(context.client, "v1", "services")

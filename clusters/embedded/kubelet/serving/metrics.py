@@ -1,10 +1,11 @@
-"""Metrics of a kubelet about claims, in the text format of Prometheus."""
+"""Metrics of a kubelet about claims and feature gates, in the text format of Prometheus."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+from clusters import feature_metrics
 from clusters.embedded.kubelet.rules import PluginError, code_text
 
 _BUCKETS: Final = (0.1, 0.2, 0.3, 0.5, 0.8, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 40.0)
@@ -34,7 +35,9 @@ class _Histogram:
 class Metrics:
     """What is counted in one life of a kubelet."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: Mapping[str, bool] | None = None) -> None:
+        """`gates` are the values of its feature gates."""
+        self._gates = gates or {}
         self._operations: dict[Labels, _Histogram] = {}
         self._calls: dict[Labels, _Histogram] = {}
         self._skips: dict[str, dict[str, int]] = {"prepare": {}, "unprepare": {}}
@@ -76,7 +79,7 @@ class Metrics:
             name = f"dra_node_{kind}_skips_total"
             lines.append(f"# TYPE {name} counter")
             lines += [f'{name}{{driver_name="{driver}"}} {count}' for driver, count in sorted(counts.items())]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n" + feature_metrics.text(self._gates)
 
 
 def _histograms(name: str, histograms: Mapping[Labels, _Histogram]) -> list[str]:
