@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 import subprocess
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -101,24 +101,34 @@ def restore(before: Footprint, bridges: Collection[str], cgroup: str, execute: R
     for bridge in bridges:
         execute(["ip", "link", "delete", bridge, "type", "bridge"])
     remove_cgroup(cgroup)
-    alone = not _another_engine()
+    others = _other_engines()
+    # Filters and switches are those of a network namespace, folders those of the whole machine.
+    alone = _network() not in others
     for name in _FILTERS:
         chains = alone and name in before.filters
         policy = before.policies.get(name, "") if chains else ""
         for command in removal(name, execute([f"{name}-save"]), bridges, chains=chains, policy=policy):
             execute(command)
-    if not alone:
-        return
-    for name, value in before.switches.items():
+    if alone:
+        _restore_switches(before.switches)
+    if not others:
+        _remove_made(before.absent)
+
+
+def _restore_switches(switches: Mapping[str, str]) -> None:
+    for name, value in switches.items():
         with contextlib.suppress(OSError):
             switch = Path("/proc/sys", name)
             if switch.read_text(encoding="ascii").strip() != value:
                 switch.write_text(value, encoding="ascii")
-    for path in before.absent:
+
+
+def _remove_made(absent: Collection[str]) -> None:
+    for path in absent:
         if path in _MADE_FILES:
             Path(path).unlink(missing_ok=True)
     # Inner folders first. What somebody has put something into stays.
-    for path in sorted(before.absent, reverse=True):
+    for path in sorted(absent, reverse=True):
         with contextlib.suppress(OSError):
             Path(path).rmdir()
 
@@ -163,13 +173,19 @@ def _chains(saved: str) -> list[str]:
     return [name for name in names if _CHAIN.match(name)]
 
 
-def _another_engine() -> bool:
-    """Whether a dockerd runs on this machine: chains and switches may be its, too."""
+def _network(process: str = "self") -> str:
+    """The network namespace of a process."""
+    return str(Path("/proc", process, "ns", "net").readlink())
+
+
+def _other_engines() -> list[str]:
+    """The network namespace of each dockerd of this machine: what is there may be its, too."""
+    found = []
     for comm in Path("/proc").glob("[0-9]*/comm"):
         with contextlib.suppress(OSError):
             if comm.read_text(encoding="utf-8", errors="replace").strip() == "dockerd":
-                return True
-    return False
+                found.append(_network(comm.parent.name))
+    return found
 
 
 def remove_cgroup(name: str, mounted: Path = _CGROUPS) -> None:

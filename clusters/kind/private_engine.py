@@ -47,7 +47,8 @@ _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 _RUNTIME: Final = "drakit"
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 30.0
-_SHUTDOWN_SECONDS: Final = 10
+# Containers that run when nobody uses the engine are what somebody was killed with.
+_SHUTDOWN_SECONDS: Final = 2
 _REMIND_SECONDS: Final = 2.0
 _POLL: Final = 0.05
 
