@@ -16,7 +16,7 @@ RULES: Final = (
     # Where Pods can run, and that tests see which node they are on.
     Rule(("",), ("nodes",), ("get", "list")),
     # Every test has a namespace of its own; one of them gives it a label.
-    Rule(("",), ("namespaces",), ("create", "delete", "get", "list", "patch")),
+    Rule(("",), ("namespaces",), ("create", "delete", "list", "patch")),
     Rule(("",), ("serviceaccounts",), ("get",), ("default",)),
     Rule(("",), ("pods",), ("create", "delete", "get", "list", "patch")),
     # What controllers write, which tests bring into states that are rare otherwise.
