@@ -79,12 +79,6 @@ class Quantity:
         """Whether upstream holds both in the same form, so that a comparison field by field finds them equal."""
         return all(getattr(self, name) == getattr(other, name) for name in Quantity.__slots__)
 
-    def same_number(self, other: Quantity) -> bool:
-        """Whether upstream holds both numbers in the same form, whatever their spelling."""
-        return all(
-            getattr(self, name) == getattr(other, name) for name in Quantity.__slots__ if name != "_text"
-        )
-
     @property
     def sign(self) -> int:
         """-1, 0 or 1."""

@@ -7,7 +7,7 @@ Kubernetes 1.37 (tests/dra_api/data/wire_golden.json holds a real decoder's answ
 from __future__ import annotations
 
 from .bodies import decode_body, interpret
-from .empties import as_json, as_stored, converted, is_respelled, settled
+from .empties import as_json, as_stored, is_respelled, settled
 from .json_text import decode_json
 from .manifests import ManifestError, ManifestProblem, load_manifests, suggest
 from .objects import Decoded, decode_object
@@ -22,7 +22,6 @@ __all__ = [
     "ManifestProblem",
     "as_json",
     "as_stored",
-    "converted",
     "decode_body",
     "decode_json",
     "decode_object",

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..schema import GVK, Message, load
 from .plans import JSONObject, plan_of
-from .values import Rescaled, Respelled
+from .values import Respelled
 
 
 class Thinned(list[Any]):
@@ -35,17 +35,6 @@ def settled(value: Any) -> Any:
     if isinstance(value, list):
         return [settled(item) for item in value]
     return str(value)
-
-
-def converted(value: Any) -> Any:
-    """A decoded value as it arrives in another version: of how quantities were spelled, other digits remain."""
-    if not is_respelled(value):
-        return value
-    if isinstance(value, dict):
-        return {key: converted(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [converted(item) for item in value]
-    return value if isinstance(value, Rescaled) else str(value)
 
 
 def as_json(obj: JSONObject) -> JSONObject:

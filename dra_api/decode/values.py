@@ -59,21 +59,12 @@ class Respelled(str):
     __slots__ = ()
 
 
-class Rescaled(Respelled):
-    """A respelled quantity that upstream holds in another number of digits too, such as 1500m for 1.5."""
-
-    __slots__ = ()
-
-
 @lru_cache(maxsize=4096)
 def _canonical_quantity(text: str) -> str:
     try:
         sent = Quantity.parse(text)
         canonical = str(sent)
-        stored = Quantity.parse(canonical)
-        if sent.same_spelling(stored):
-            return canonical
-        return Respelled(canonical) if sent.same_number(stored) else Rescaled(canonical)
+        return canonical if sent.same_spelling(Quantity.parse(canonical)) else Respelled(canonical)
     except QuantityError as error:
         raise DecodeError(str(error)) from None
 

@@ -239,6 +239,17 @@ def test_generation_counts_spec_changes_only(http: Http) -> None:
     assert changed["metadata"]["generation"] == 2
 
 
+def test_generation_does_not_count_another_spelling_of_a_quantity(http: Http) -> None:
+    def sized(value: str) -> Any:
+        return resource_slice("sized", devices=[{"name": "gpu-0", "capacity": {"memory": {"value": value}}}])
+
+    http.created(SLICES, sized("3Gi"))
+    spelled = http.patch(f"{SLICES}/sized", sized("3221225472")).json
+    capacity = spelled["spec"]["devices"][0]["capacity"]["memory"]["value"]
+    assert (spelled["metadata"]["generation"], capacity) == (1, "3221225472")
+    assert http.patch(f"{SLICES}/sized", sized("4Gi")).json["metadata"]["generation"] == 2
+
+
 def test_status_and_main_endpoint_are_separate(http: Http) -> None:
     stored = http.created(CLAIMS, {**claim("parts"), "status": {"allocation": {}}})
     assert stored["status"] == {}

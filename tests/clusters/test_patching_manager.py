@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -312,6 +313,27 @@ def test_apply_in_another_version_takes_the_entry_over() -> None:
         old.api_version,
         {"f:metadata": {"f:labels": {"f:b": {}}}},
     )
+
+
+@pytest.mark.parametrize(("spelled", "conflict"), [("1Gi", False), ("1024Mi", True)])
+def test_apply_in_another_version_conflicts_over_what_it_respells(spelled: str, conflict: bool) -> None:
+    """As observed: 1024Mi changes a list with 1Gi that somebody else owns through another version."""
+
+    def claim(version: str, memory: str) -> dict[str, Any]:
+        exact = {"deviceClassName": "gpu.example.com", "capacity": {"requests": {"memory": memory}}}
+        request = {"name": "r", **(exact if version == "v1beta1" else {"exactly": exact})}
+        return {
+            "apiVersion": CLAIM._replace(version=version).api_version,
+            "kind": "ResourceClaim",
+            "metadata": {"name": "c"},
+            "spec": {"devices": {"requests": [request]}},
+        }
+
+    old = CLAIM._replace(version="v1beta1")
+    live = convert(applied(None, claim("v1", "1Gi"), "m1", gvk=CLAIM, convert=convert), old.api_version)
+    expected: Any = pytest.raises(PatchError, match=r"spec\.devices\.requests") if conflict else nullcontext()
+    with expected:
+        applied(live, claim("v1beta1", spelled), "m2", gvk=old, convert=convert)
 
 
 def test_entries_of_a_version_that_is_gone_are_dropped() -> None:

@@ -17,7 +17,7 @@ from clusters.embedded.apiserver.patching.fields import FieldSet, Path, path_tex
 from clusters.embedded.apiserver.patching.shapes import Shape, shape_of
 from clusters.embedded.apiserver.patching.typed import Comparison, TypedError, check, compare, equal, to_set
 from dra_api.conversion import ConversionError
-from dra_api.decode import DecodeError, as_json, converted, decode_object
+from dra_api.decode import DecodeError, as_json, decode_object
 from dra_api.schema import GVK, load
 
 Convert: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
@@ -78,14 +78,14 @@ class Ownership:
         return obj if obj.get("apiVersion") == api_version else self.convert(obj, api_version)
 
     def _converted(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
-        """The object in another version: on the way it loses empty lists and the spelling of decoded quantities.
+        """The object in another version: on the way it loses empty lists.
 
         Raises ConvertedError for items that occur twice, which only the version of the request may hold.
         """
         gvk = GVK.of(obj.get("apiVersion", ""), obj.get("kind", ""))
         # What does not fit its kind is refused later, in the words of the decoder.
         with contextlib.suppress(DecodeError):
-            obj = converted(as_json(decode_object(obj, gvk).object))
+            obj = as_json(decode_object(obj, gvk).object)
         result = self._in_version(obj, api_version)
         try:
             check(result, self._shape_in(api_version))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from clusters.embedded.apiserver.auth.attributes import Authorizer
 from clusters.embedded.apiserver.auth.users import User
 from clusters.embedded.apiserver.copying import copied
 from clusters.embedded.apiserver.storage import Object, Reader
 from dra_api.decode import as_stored
+from dra_api.equality import semantic_equal
 from dra_api.errors import FieldError
+from dra_api.schema import GVK, load
 
 STATUS_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
@@ -55,7 +57,7 @@ class Strategy:
 
     def prepare_update(self, new: Object, old: Object, write: Write) -> None:
         """Keep what a client may not change, and count the generation."""
-        if self.manages_generation and _spec(new) != old.get("spec"):
+        if self.manages_generation and has_changed(new, old, "spec"):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def prepare_status(self, new: Object, old: Object, write: Write) -> None:
@@ -85,9 +87,14 @@ class Strategy:
         return []
 
 
-def _spec(obj: Object) -> Any:
-    """The spec as it will be stored, which makes it comparable with a stored one."""
-    return as_stored(obj).get("spec")
+def has_changed(new: Object, old: Object, *path: str) -> bool:
+    """Whether a part means something else than in the stored object: quantities in another spelling do not."""
+    before, after = old, as_stored(new)
+    message = load().kind(GVK.of(new["apiVersion"], new["kind"]))
+    for name in path:
+        before, after = before.get(name) or {}, after.get(name) or {}
+        message = None if message is None else message.fields[name].message
+    return before != after and (message is None or not semantic_equal(after, before, message))
 
 
 def restore(new: Object, old: Object, name: str) -> None:

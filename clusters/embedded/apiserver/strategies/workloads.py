@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from clusters.embedded.apiserver.storage import Object
-from clusters.embedded.apiserver.strategies.base import STATUS_METADATA, Strategy, Write, keep_status
+from clusters.embedded.apiserver.strategies.base import (
+    STATUS_METADATA,
+    Strategy,
+    Write,
+    has_changed,
+    keep_status,
+)
 from dra_api.decode import as_stored, zero_object
 from dra_api.defaults_workloads import apply_workload_defaults
 from dra_api.errors import FieldError
@@ -103,8 +109,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         """A changed template raises the count; nobody else may."""
         super().prepare_update(new, old, write)
         count = _template_generation(old)
-        template = (as_stored(new).get("spec") or {}).get("template")
-        changed = template != (old.get("spec") or {}).get("template")
+        changed = has_changed(new, old, "spec", "template")
         _set_template_generation(new, count + 1 if changed else count)
 
     def prepare_status(self, new: Object, old: Object, write: Write) -> None:
