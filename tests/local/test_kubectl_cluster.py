@@ -131,7 +131,16 @@ def test_drain_keeps_budgets_and_daemons(space: Space) -> None:
     space("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"maxUnavailable":0}}')
     space.until([["web", "N/A", "0", "0", "AGE"]], "get", "pdb", "--no-headers")
     # A Pod that is already on its way out may be evicted whatever the budget says.
-    space.until([["web-HASH-XXXXX"]], "get", "pods", "-l", "app=web", "--no-headers", "-o", "custom-columns=:.metadata.name")
+    space.until(
+        [["web-HASH-XXXXX"]],
+        "get",
+        "pods",
+        "-l",
+        "app=web",
+        "--no-headers",
+        "-o",
+        "custom-columns=:.metadata.name",
+    )
     name = space("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}").out
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
     path = f"/api/v1/namespaces/{space.namespace}/pods/{name}/eviction"
@@ -452,6 +461,8 @@ def test_logs(space: Space) -> None:
     stamped = space("logs", "two", "-c", "c", "--timestamps", "--limit-bytes=200").rows
     assert [row.split()[1] for row in stamped] == ["one", "two", "three"]
     every = space("logs", "two", "--all-containers", "--prefix").rows
+    # Which container is first is chance.
+    every.sort(key=lambda row: row.split()[0])
     assert every == ["[pod/two/c] one", "[pod/two/c] two", "[pod/two/c] three", "[pod/two/d] x"]
     for wrong, text in {
         ("two", "-c", "zz"): "error: container zz is not valid for pod two out of: c, d\n",
