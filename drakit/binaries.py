@@ -11,11 +11,13 @@ import click
 
 from clusters.binaries import NAMES, RELEASES, STANDARD, Binaries, BinariesError, cache, folders, supply
 from clusters.binaries.download import ETCD_ENVIRONMENT, ETCD_URL, RELEASE_ENVIRONMENT, RELEASE_URL
+from clusters.binaries.programs import PROGRAMS
 from clusters.binaries.releases import check_names, find_release
 from drakit.interrupt import stoppable
 from drakit.output import UserError, say, write_out
 
 _COULD_NOT: Final = 1
+_SHELVES: Final = {program.shelf for program in PROGRAMS}
 _STANDARD_SET: Final = ", ".join(STANDARD)
 
 
@@ -48,11 +50,11 @@ def _document() -> dict[str, Any]:
     versions: list[dict[str, Any]] = []
     for version in sorted({*known, *etcd, *shelves}, key=_in_order):
         contents = shelves[version].contents() if version in shelves else {}
-        wanted = ["etcd"] if version.startswith("etcd") else [name for name in STANDARD if name != "etcd"]
+        wanted = _wanted(version)
         versions.append(
             {
                 "version": version,
-                "known": version in known or version in etcd,
+                "known": version in known or version in etcd or version in _SHELVES,
                 "binaries": contents,
                 "missing": [name for name in wanted if name not in contents],
                 "inUse": version in shelves and shelves[version].in_use(),
@@ -66,8 +68,15 @@ def _document() -> dict[str, Any]:
     }
 
 
+def _wanted(version: str) -> list[str]:
+    """What a folder of the cache should hold."""
+    if version in _SHELVES:
+        return [program.name for program in PROGRAMS if program.shelf == version]
+    return ["etcd"] if version.startswith("etcd") else [name for name in STANDARD if name != "etcd"]
+
+
 def _in_order(version: str) -> tuple[bool, list[int], str]:
-    return version.startswith("etcd"), [int(number) for number in re.findall(r"\d+", version)], version
+    return not version.startswith("v"), [int(number) for number in re.findall(r"\d+", version)], version
 
 
 def _table(document: dict[str, Any]) -> str:
@@ -188,11 +197,11 @@ def prune(version: str | None, everything: bool, others: bool, dry_run: bool) ->
 def _chosen(version: str | None, others: bool) -> list[cache.Shelf]:
     shelves = cache.shelves()
     if others:
-        known = {release.folder(name) for release in RELEASES.values() for name in NAMES}
+        known = {release.folder(name) for release in RELEASES.values() for name in NAMES} | _SHELVES
         return [shelf for shelf in shelves if shelf.version not in known]
     if version is None:
         return shelves
-    exact = version if version.startswith(("v", "etcd-")) else f"v{version}"
+    exact = f"v{version}" if version[:1].isdigit() else version
     chosen = [shelf for shelf in shelves if shelf.version == exact or shelf.version.startswith(f"{exact}.")]
     if not chosen:
         there = ", ".join(shelf.version for shelf in shelves) or "nothing"

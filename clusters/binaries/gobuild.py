@@ -10,6 +10,8 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -72,7 +74,12 @@ def check(release: Release, name: str) -> str:
     if name != ETCD and not release.pinned:
         pinned = ", ".join(known.kubernetes for known in RELEASES.values())
         raise NotHadError(f"the modules of {release.kubernetes} are not pinned (pinned are {pinned})")
-    wanted = needs(module(release, name))
+    return toolchain(module(release, name))
+
+
+def toolchain(folder: Path) -> str:
+    """The Go version that would build a module. Raises NotHadError when there is none that can."""
+    wanted = needs(folder)
     program = shutil.which("go")
     if program is None:
         raise NotHadError(f'there is no program "go" in PATH; Go {wanted} or newer is needed')
@@ -87,8 +94,8 @@ def check(release: Release, name: str) -> str:
     if done.returncode != 0 or not lines:
         raise NotHadError(f"{program} env: {(done.stderr.strip() or 'no answer').splitlines()[-1]}")
     have = lines[0]
-    toolchain = lines[1] if len(lines) > 1 else ""
-    if _numbers(have) < _numbers(wanted) and (_numbers(have) < _SELF_UPDATING or toolchain == "local"):
+    choice = lines[1] if len(lines) > 1 else ""
+    if _numbers(have) < _numbers(wanted) and (_numbers(have) < _SELF_UPDATING or choice == "local"):
         remedy = " or GOTOOLCHAIN=auto" if _numbers(have) >= _SELF_UPDATING else ""
         raise NotHadError(f"{program} is {have}; Go {wanted} or newer{remedy} is needed")
     return have
@@ -101,38 +108,59 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def build(release: Release, name: str, work: Path, progress: Progress) -> Path:
-    """Build one binary below the folder `work` and return its path.
+    """Build one binary below the folder `work` and return its path; as `run`.
 
-    The builder and everything it has started die with this process. Raises NotHadError when there is no Go for it,
-    and BinariesError with the last lines of its output when the build fails.
+    Raises NotHadError when there is no Go for it.
     """
     version = check(release, name)
-    target, log = work / name, work / f"{name}.log"
+    target = work / name
+    job = Job(
+        f"{name} {release.version(name)}", module(release, name), arguments(release, name, target), target
+    )
+    return run(job, version, work, progress)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A build: what is built, in which module, the arguments of `go`, and the file that they write."""
+
+    what: str
+    module: Path
+    arguments: Sequence[str]
+    target: Path
+
+
+def run(job: Job, version: str, work: Path, progress: Progress) -> Path:
+    """Run a build below the folder `work` with the Go of that version and return the path of what was built.
+
+    The builder and everything it has started die with this process. Raises BinariesError with the last lines of its
+    output when the build fails.
+    """
+    what, target, log = job.what, job.target, work / f"{job.target.name}.log"
     temporary = work / "tmp"
     temporary.mkdir(exist_ok=True)
-    what = f"{name} {release.version(name)}"
     start = time.monotonic()
     guardian = Guardian()
     try:
-        run = _Run(
-            ["go", *arguments(release, name, target)],
-            module(release, name),
+        process = _Run(
+            ["go", *job.arguments],
+            job.module,
             environment(temporary) | {OWNER: guardian.owner},
             log,
             guardian,
         )
-        run.start()
+        process.start()
         try:
-            _follow(run, what, version, start, progress)
+            _follow(process, what, version, start, progress)
         except BaseException:
-            run.stop()
+            process.stop()
             raise
     finally:
         guardian.close()
-    if run.error is not None:
-        raise BinariesError(f"go build of {what} failed: {run.error}")
-    if run.code != 0 or not target.is_file():
-        raise BinariesError(_failure(what, run.code, log))
+    if process.error is not None:
+        raise BinariesError(f"go build of {what} failed: {process.error}")
+    if process.code != 0 or not target.is_file():
+        raise BinariesError(_failure(what, process.code, log))
     seconds = time.monotonic() - start
     if seconds > _QUIET_SECONDS:
         progress(f"built {what} in {seconds:.0f} s")

@@ -23,7 +23,10 @@ STANDARD: Final = (
 )
 """What a cluster of processes needs, and kubectl; the first one takes longest to build."""
 
-NAMES: Final = (*STANDARD, E2E)
+NODE: Final = ("kubeadm", "kube-proxy")
+"""What a node image needs on top of them."""
+
+NAMES: Final = (*STANDARD, *NODE, E2E)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def test_failed_build_has_an_exit_code(go: FakeGo, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("verb", ["fetch", "build"])
-@pytest.mark.parametrize("words", [["1.2"], ["1.37", "kube-proxy"], ["nonsense"], []])
+@pytest.mark.parametrize("words", [["1.2"], ["1.37", "kube-dns"], ["nonsense"], []])
 def test_wrong_usage(verb: str, words: list[str]) -> None:
     assert main(["binaries", verb, *words]) == 2
 

@@ -44,8 +44,8 @@ def test_what_is_no_version(version: str) -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(BinariesError, match=f'no binary "kube-proxy"; there are {", ".join(NAMES)}'):
-        find("1.37", ["kubelet", "kube-proxy"])
+    with pytest.raises(BinariesError, match=f'no binary "kube-dns"; there are {", ".join(NAMES)}'):
+        find("1.37", ["kubelet", "kube-dns"])
 
 
 @pytest.mark.parametrize("minor", RELEASES)
