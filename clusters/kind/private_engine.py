@@ -225,7 +225,7 @@ class _Home:
             progress("the container engine that was left behind does not answer; starting it again")
         if self.left():
             self._end(process)
-        for folder in (self.path / "data", self.run, self.run / "exec"):
+        for folder in (self.path / "data", self.run, self.run / "exec", self.run / "tmp"):
             folder.mkdir(mode=0o700, exist_ok=True)
         _write(self.before, json.dumps(asdict(footprint.look())))
         for cover in footprint.COVERED:
@@ -258,7 +258,7 @@ class _Home:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**_variables(), "PATH": _path()},
+                env={**_variables(), "PATH": _path(), "TMPDIR": str(self.run / "tmp")},
                 cwd="/",
                 start_new_session=True,
                 check=False,

@@ -153,3 +153,33 @@ def test_an_embedded_cluster_of_another_version_is_refused() -> None:
 
     with pytest.raises(ClusterError, match=r"is Kubernetes 1\.37 and no other; a local one can be 1\.36"):
         EmbeddedCluster(ClusterSpec(version="1.36"))
+
+
+# By hand from where each version's controllers and scheduler make their informers.
+NEEDED = {
+    ("1.34", "DRADeviceTaints"): "resource.k8s.io/v1alpha3",
+    ("1.35", "DRADeviceTaintRules"): "resource.k8s.io/v1alpha3",
+    ("1.36", "DRADeviceTaintRules"): "resource.k8s.io/v1beta2",
+    ("1.36", "DRAResourcePoolStatus"): "resource.k8s.io/v1alpha3",
+    ("1.37", "DRAResourcePoolStatus"): "resource.k8s.io/v1alpha3",
+    ("1.35", "GenericWorkload"): "scheduling.k8s.io/v1alpha1",
+    ("1.36", "GenericWorkload"): "scheduling.k8s.io/v1alpha2",
+    ("1.37", "GenericWorkload"): "scheduling.k8s.io/v1beta1",
+}
+
+
+@pytest.mark.parametrize(("version", "gate"), NEEDED)
+def test_a_gate_needs_the_api_version_that_components_read(version: str, gate: str) -> None:
+    chosen = {gate: True} | {
+        need: True for need in GATES[version][gate].needs if not GATES[version][need].default
+    }
+    assert gates.runtime_config(chosen, version) == {NEEDED[version, gate]: True}
+
+
+@pytest.mark.parametrize("version", gates.VERSIONS)
+def test_without_a_choice_nothing_more_has_to_be_served(version: str) -> None:
+    assert gates.runtime_config({}, version) == {}
+
+
+def test_gates_that_are_off_need_nothing() -> None:
+    assert gates.runtime_config({"GenericWorkload": False, "DRADeviceTaints": False}) == {}
