@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import os
 import re
 import ssl
@@ -206,16 +207,32 @@ def _decoded(value: object, field: str) -> bytes:
         raise ClusterError(f"{field}: not base64: {error}") from None
 
 
+class _Heard(logging.Handler):
+    """Collects what the package only logs when a plugin does not work."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the text."""
+        self.lines.append(record.getMessage())
+
+
 def _by_package(path: Path, context: str, trust: ssl.SSLContext) -> Callable[[], str]:
     from kubernetes import client, config
 
     settings = client.Configuration()
+    said = _Heard()
+    logging.getLogger().addHandler(said)
     try:
         config.load_kube_config(  # type: ignore[no-untyped-call]
             str(path), context=context, client_configuration=settings, persist_config=False
         )
     except Exception as error:  # noqa: BLE001 - plugins of the user's may raise whatever they like
         raise ClusterError(str(error) or type(error).__name__) from None
+    finally:
+        logging.getLogger().removeHandler(said)
     if settings.cert_file:
         trust.load_cert_chain(settings.cert_file, settings.key_file)
 
@@ -229,5 +246,6 @@ def _by_package(path: Path, context: str, trust: ssl.SSLContext) -> Callable[[],
         return str(found).removeprefix("Bearer ")
 
     if not settings.cert_file and not token():
-        raise ClusterError("its user has credentials that give neither a token nor a certificate")
+        why = f": {said.lines[-1]}" if said.lines else ""
+        raise ClusterError(f"its user has credentials that give neither a token nor a certificate{why}")
     return token
