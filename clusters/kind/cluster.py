@@ -16,7 +16,7 @@ from typing import Any, Final
 from clusters.base import OF_OWN_CLUSTERS, Begun, StartedCluster, check_room, check_sockets
 from clusters.client import ClientError
 from clusters.interface import ClusterError, ClusterSpec, Component
-from clusters.kind import access, checks, components, config, leftovers
+from clusters.kind import access, checks, components, config, failpoints, leftovers
 from clusters.kind.command import KindCommand
 from clusters.kind.components import KindComponent, Run, StaticPod, Unit
 from clusters.kind.node import KindNode
@@ -34,6 +34,15 @@ _LOOK_SECONDS: Final = 10.0
 """How often is looked for components that ended: each look runs a command in every node."""
 _ROUTES_SECONDS: Final = 30.0
 _POLL: Final = 0.1
+
+
+def check(spec: ClusterSpec) -> None:
+    """Raise ClusterError, GateError for what kind cannot make."""
+    if named := [node.name for node in spec.nodes if node.name]:
+        raise ClusterError(f"the nodes of a kind cluster are named by kind; {named[0]} cannot be")
+    folders = [Path(f"n{number}") for number in range(max(1, len(spec.nodes)))]
+    config.files(spec, folders)
+    config.kind_config(spec, "check", folders)
 
 
 class KindCluster(StartedCluster[KindNode]):
@@ -56,6 +65,7 @@ class KindCluster(StartedCluster[KindNode]):
         It has a node even where the spec has none: the control plane. Nodes are made, not waited for, see `wait_ready`.
         """
         super().__init__(spec)
+        check(spec)
         self._tools = tools
         self._port = port
         self._progress = progress
@@ -73,19 +83,17 @@ class KindCluster(StartedCluster[KindNode]):
     def _start(self, logs: Path) -> None:
         engine = self._tools.engine
         environment = {**engine.environment(), "KIND_EXPERIMENTAL_DOCKER_NETWORK": self.name}
-        self._kind = KindCommand(self._tools.kind, environment, guardian=self._guardian, logs=logs)
+        self._kind = KindCommand(self._tools.kind.path, environment, guardian=self._guardian, logs=logs)
         self._containers = config.container_names(self.name, max(1, len(self.spec.nodes)))
+        failpoints.reach("engine-started")
+        self._record = leftovers.write(self.name, self.root, engine, self.owner)
+        failpoints.reach("record-written")
+        engine.run("network", "create", "--label", f"{leftovers.LABEL}={self.name}", self.name)
+        failpoints.reach("network-created")
         folders = [self.root / f"n{number}" for number, _ in enumerate(self._containers, 1)]
-        for folder in folders:
-            paths = node_paths(folder)
-            for path in (folder, paths.kubelet_registry, paths.cdi):
-                path.mkdir(mode=0o700)
-        document = config.document(self.spec, self.name, folders, port=self._port)
-        file = self.root / "kind.yaml"
-        file.write_text(document, encoding="utf-8")
-        self._record = leftovers.write(self.name, self.root, engine)
-        self._create(file)
+        self._create(self._describe(folders))
         self._server = access.read(self._kubeconfig)
+        failpoints.reach("kubeconfig-written")
         self._token = access.admin_token(self.control_plane, "https://127.0.0.1:6443")
         self._connect(self._server.ca_pem, self._token)
         if not self.spec.control_plane:
@@ -99,6 +107,22 @@ class KindCluster(StartedCluster[KindNode]):
                     run=self.run_in(container),
                 )
             )
+
+    def _describe(self, folders: Sequence[Path]) -> Path:
+        """Make the folders of the nodes, and the file from which kind makes the cluster."""
+        for folder in folders:
+            paths = node_paths(folder)
+            for path in (folder, paths.kubelet_registry, paths.cdi):
+                path.mkdir(mode=0o700)
+        file = self.root / "kind.yaml"
+        texts = config.files(self.spec, folders)
+        for path, text in {
+            **texts,
+            file: config.document(self.spec, self.name, folders, port=self._port),
+        }.items():
+            path.write_text(text, encoding="utf-8")
+        failpoints.reach("config-written")
+        return file
 
     @property
     def _kubeconfig(self) -> Path:
@@ -121,6 +145,7 @@ class KindCluster(StartedCluster[KindNode]):
                 seconds=_CREATE_SECONDS,
                 progress=self._progress,
             )
+            failpoints.reach("containers-running")
             if self._tools.probe is not None:
                 self._kind.run(
                     "load",
@@ -130,6 +155,7 @@ class KindCluster(StartedCluster[KindNode]):
                     self.name,
                     seconds=_LOAD_SECONDS,
                 )
+                failpoints.reach("images-loaded")
         except ClusterError as error:
             raise ClusterError(f"{error}{self._export()}") from None
 
@@ -253,8 +279,7 @@ class KindCluster(StartedCluster[KindNode]):
                 f"the cluster is to be Kubernetes {self.spec.version}, and node image {self._tools.image} is {version}"
             )
         self._route()
-        gates = dict(config.gate_settings(self.spec))
-        checks.check_gates(client, gates, self._containers)
+        checks.check_gates(client, config.gate_settings(self.spec), self._containers)
         checks.check_versions(client, config.runtime_settings(self.spec))
         checks.check_pods(client, self._containers, self._progress)
 
@@ -278,6 +303,10 @@ class KindCluster(StartedCluster[KindNode]):
     def missing(self) -> set[str]:
         """The names of nodes that are not Ready yet, and of what else Pods need."""
         missing = super().missing()
+        found = {node["metadata"]["name"]: node for node in self.client().list("v1", "nodes")}
+        missing |= {
+            node.name for node in self._whole if node.name not in found or not node.complete(found[node.name])
+        }
         # Without it no Pod can be created.
         if self.client().find("v1", "serviceaccounts", "default", "default") is None:
             missing.add("service account default/default")

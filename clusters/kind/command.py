@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from clusters.guardian import Guardian
+from clusters.kind import failpoints
 from clusters.kind.errors import KindError
 from clusters.log_files import LogFile
 from clusters.process import child_environment
 
-_LAST_LINES: Final = 4
+_LAST_LINES: Final = 6
 _DONE: Final = "✓"
 
 
@@ -46,6 +47,8 @@ class KindCommand:
         except OSError as error:
             raise KindError(f"cannot start {self._program}: {error.strerror}") from None
         self._guardian.watch_group(process.pid)
+        if words[0] == "create":
+            failpoints.reach("kind-create-running")
         late = threading.Event()
 
         def give_up() -> None:
@@ -68,10 +71,9 @@ class KindCommand:
             _kill(process)
             self._guardian.forget_group(process.pid)
         if code != 0:
-            said = "; ".join(line for line in lines if line)[-2000:]
-            last = " / ".join([line for line in lines if line][-_LAST_LINES:]) or said
+            last = "\n  ".join([_words(line) for line in lines if _words(line)][-_LAST_LINES:])
             how = f"did not end within {seconds:g} s" if late.is_set() else f"ended with {code}"
-            raise KindError(f"kind {words[0]} {words[1]} {how}: {last}")
+            raise KindError(f"kind {words[0]} {words[1]} {how}; the end of what it said:\n  {last}")
 
 
 def _words(line: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusters.kind import binary, engine
+from clusters.kind.binary import Kind
 from clusters.kind.engine import Engine
 
 
@@ -15,12 +16,17 @@ class Tools:
     """A container engine that answers, the kind command, a node image, and an archive of the images of tests."""
 
     engine: Engine
-    kind: Path
+    kind: Kind
     image: str
     probe: Path | None = None
 
 
 def find(version: str, progress: Callable[[str], None]) -> Tools:
     """The tools for clusters of a Kubernetes version; the engine is to be closed. Raises ClusterError."""
+    command = binary.find(progress)
     found = engine.find(progress)
-    raise NotImplementedError
+    try:
+        raise NotImplementedError
+    except BaseException:
+        found.close()
+        raise

@@ -233,7 +233,7 @@ def invalid_pool(bench: ClusterBench) -> None:
     bench.make_pod("there", claims={"device": "claim-1"}, node=bad.name)
     bench.wait_unschedulable("there", "1 invalid resource pools were encountered")
     bench.make_pod("nowhere", claims={"device": "claim-2"})
-    message = bench.wait_unschedulable("nowhere", "1 invalid resource pools were encountered, ")
+    message = bench.wait_unschedulable("nowhere", "1 invalid resource pools were encountered")
     check(_NO_DEVICES in message, f'"{_NO_DEVICES}" for the other nodes', message)
     bench.delete("Pod", "nowhere")
     bench.delete("ResourceSlice", slices[1]["metadata"]["name"])
