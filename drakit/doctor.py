@@ -11,12 +11,15 @@ import click
 
 from clusters import gates
 from clusters.doctor.checks import HOST_CHECKS
+from clusters.doctor.cluster.checks import CLUSTER_CHECKS
 from clusters.doctor.host import RealHost
 from clusters.doctor.model import TIERS, Checked, State, Wanted, obstacles, run
+from clusters.interface import ClusterError
 from conformance.report.layout import clean
-from drakit.output import write_out
+from drakit.output import UserError, say, write_out
 
 _SCHEMA_VERSION: Final = 1
+_CLUSTER: Final = "--kubeconfig"
 
 
 @click.command("doctor")
@@ -42,6 +45,15 @@ _SCHEMA_VERSION: Final = 1
     metavar="DIR",
     help="A folder with the binaries of a local cluster.",
 )
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Look at this cluster instead of this host.",
+)
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of --kubeconfig.  [default: its current one]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     show_list: bool,
@@ -51,17 +63,24 @@ def command(
     runtime_config: str,
     port: int,
     binaries: Path | None,
+    kubeconfig: Path | None,
+    context: str,
     as_json: bool,
 ) -> int:
-    """Tell what is missing for clusters on this host, and what mends it.
+    """Tell what is missing for clusters on this host, or what is wrong in a cluster, and what mends it.
 
     The exit code is 1 when something is missing for the --tier that is asked about; without --tier, when no kind of
-    cluster can run. Nothing is changed.
+    cluster can run. With --kubeconfig it is 1 when the cluster has a fault. Nothing is changed.
     """
     if show_list:
         write_out(_listing(as_json=as_json))
         return 0
     wanted = Wanted(kubernetes_version, feature_gates, runtime_config, port, binaries)
+    if kubeconfig is not None:
+        _refuse({"--tier": tier, "--runtime-config": runtime_config, "--port": port, "--binaries": binaries})
+        return _cluster(kubeconfig, context, wanted, as_json=as_json)
+    if context:
+        raise UserError("--context names a context of a kubeconfig: give --kubeconfig as well")
     chosen = [check for check in HOST_CHECKS if tier is None or tier in check.tiers]
     try:
         checked = run(chosen, RealHost(), wanted)
@@ -74,16 +93,35 @@ def command(
     return code
 
 
+def _refuse(host_options: dict[str, object]) -> None:
+    if given := [name for name, value in host_options.items() if value]:
+        raise UserError(f"{given[0]} is about this host; with --kubeconfig a cluster is looked at")
+
+
+def _cluster(path: Path, context: str, wanted: Wanted, *, as_json: bool) -> int:
+    from drakit.doctor_cluster import examine
+
+    try:
+        text, code = examine(path, context, wanted, as_json=as_json, progress=say)
+    except ClusterError as error:
+        raise UserError(str(error)) from None
+    except KeyboardInterrupt:
+        raise click.Abort from None
+    write_out(text)
+    return code
+
+
 def _listing(*, as_json: bool) -> str:
-    rows = [{"id": check.id, "tiers": list(check.tiers), "meaning": check.meaning} for check in HOST_CHECKS]
+    """Every check; those of clusters are marked as such."""
+    rows: list[dict[str, Any]] = [
+        {"id": check.id, "tiers": list(check.tiers), "meaning": check.meaning} for check in HOST_CHECKS
+    ]
+    rows += [{"id": check.id, "tiers": [_CLUSTER], "meaning": check.meaning} for check in CLUSTER_CHECKS]
     if as_json:
         return json.dumps(rows, indent=2) + "\n"
-    width = max(len(check.id) for check in HOST_CHECKS)
-    names = max(len(", ".join(check.tiers)) for check in HOST_CHECKS)
-    return "".join(
-        f"{check.id.ljust(width)}  {', '.join(check.tiers).ljust(names)}  {check.meaning}\n"
-        for check in HOST_CHECKS
-    )
+    lines = [(row["id"], ", ".join(row["tiers"]), row["meaning"]) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "".join("  ".join(map(str.ljust, line, widths)).rstrip() + "\n" for line in lines)
 
 
 def _json(checked: Sequence[Checked], able: dict[str, bool], code: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters.doctor import engine, kernel, kindtool, local, room, settings
+from clusters.doctor import engine, engine_host, kernel, kindtool, local, room, settings
 from clusters.doctor.model import Check
 
 HOST_CHECKS: Final[tuple[Check[Any], ...]] = (
@@ -13,5 +13,6 @@ HOST_CHECKS: Final[tuple[Check[Any], ...]] = (
     *kernel.CHECKS,
     *local.CHECKS,
     *engine.CHECKS,
+    *engine_host.CHECKS,
     *kindtool.CHECKS,
 )

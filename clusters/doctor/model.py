@@ -19,11 +19,12 @@ Facts = TypeVar("Facts")
 
 
 class State(enum.StrEnum):
-    """How a check ended. Only what is missing keeps a cluster from running."""
+    """How a check ended: of a host something can be missing, of a cluster there can be faults."""
 
     OK = "ok"
     WARNING = "warning"
     MISSING = "missing"
+    FAULT = "fault"
     UNKNOWN = "unknown"
 
 
