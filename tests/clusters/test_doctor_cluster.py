@@ -295,7 +295,7 @@ V1BETA1 = {"runtime_config": ((RESOURCE, False), ("resource.k8s.io/v1beta1", Tru
 SELECTOR = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}]}
 MAPPED = {
     "capacity": {"cores": {"value": "4"}},
-    "nodeAllocatableResources": {"cpu": {"mapping": {"capacityKey": "cores"}}},
+    "nodeAllocatableResources": {"cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "1"}}},
 }
 
 # Check, the cluster, what is made in it, and the problem: its state, where it is, and a part of what was seen.
