@@ -55,7 +55,7 @@ def account(
     name: str, namespace: str, secret: tuple[str, str] | None = None, subject: Descriptor | None = None
 ) -> list[Object]:
     """The manifests. Raises ClusterError for a driver whose manifests cannot be read."""
-    rules = [rule.as_dict() for rule in rights.RULES]
+    rules = [*(rule.as_dict() for rule in rights.RULES), dict(rights.METRICS)]
     if secret is not None:
         rules.append(rights.COPY_SECRET.as_dict())
     if subject is not None and subject.manifests:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clusters import gates
+from clusters import feature_metrics, gates
 from clusters.client import UNTRUSTED, Client, ClientError
 from clusters.existing.kubeconfig import Connection
 from clusters.existing.settings import HOSTNAME, Settings
@@ -16,7 +16,6 @@ from clusters.interface import ClusterError
 
 DRA: Final = "resource.k8s.io/v1"
 _MINOR: Final = re.compile(r"v?(\d+)\.(\d+)")
-_METRIC: Final = re.compile(r'^kubernetes_feature_enabled\{name="([^"]+)",stage="[^"]*"\} (\d)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def feature_gates(client: Client, minor: str) -> tuple[dict[str, bool], str]:
     """
     known = {name: gate.default for name, gate in gates.known(minor).items() if gate.locked}
     try:
-        told = {name: value == "1" for name, value in _METRIC.findall(client.text("/metrics"))}
+        told = feature_metrics.parse(client.text("/metrics"))
     except ClientError as error:
         return known, f"the metrics of the API server cannot be read: {error.message}"
     if not told:

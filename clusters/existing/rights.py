@@ -34,6 +34,9 @@ RULES: Final = (
 )
 """What every run needs. Source: the requests of the suites, which tests compare with these."""
 
+METRICS: Final = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+"""That it is known which feature gates are on; without it, requirements behind gates are left out."""
+
 COPY_SECRET: Final = Rule(("",), ("secrets",), ("create",))
 """With --image-pull-secret, whose copy every namespace of a test gets."""
 

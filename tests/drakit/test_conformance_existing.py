@@ -107,6 +107,8 @@ def test_the_cluster_is_as_it_was_before(judged: Judged) -> None:
 def test_the_printed_rights_are_those_that_a_run_uses(judged: Judged) -> None:
     found = report(judged.calls, rights.RULES)
     assert found.undeclared == ()
+    looks = [call.status for call in judged.calls if call.info.path == "/metrics"]
+    assert looks == [200]
     # It is asked for where a status is written, and no request of its own.
     assert [str(unused) for unused in found.unused] == ["update resourceclaims/binding.resource.k8s.io"]
 
