@@ -120,6 +120,7 @@ def _spec(order: dict[str, Any], tier: Tier) -> ClusterSpec:
         nodes=tuple(NodeSpec(machine=order["machine"]) for _ in range(order["nodes"])),
         gates=tuple(order["gates"].items()),
         runtime_config=tuple(order["runtime_config"].items()),
+        kubelet=tuple(order["kubelet"].items()),
         scheduler_config=order["scheduler_config"],
     )
     try:

@@ -55,6 +55,7 @@ from drakit.tiers import Tier
     help="One cluster with these gates for all requirements; all switches every gate of DRA on.  "
     "[default: a cluster for each set of gates that requirements need]",
 )
+@click.option("--keep", is_flag=True, help="Keep a kind cluster for the next run, which uses it again.")
 @click.option(
     "--compare",
     metavar="TIER,TIER",
@@ -88,6 +89,7 @@ def command(
     kubernetes_version: str,
     binaries: Path | None,
     feature_gates: str | None,
+    keep: bool,
     compare: str | None,
     focus: tuple[str, ...],
     skip: tuple[str, ...],
@@ -117,12 +119,13 @@ def command(
             "--kubernetes-version": kubernetes_version,
             "--binaries": binaries,
             "--feature-gates": feature_gates,
+            "--keep": keep,
         }
         if wishes is not None and (given := [option for option, value in others.items() if value]):
             raise UserError(
                 f"{given[0]} and --kubeconfig exclude each other: the cluster is there, and as it is"
             )
-        chosen = [] if wishes else _tiers(tier, compare, kubernetes_version, binaries)
+        chosen = [] if wishes else _tiers(tier, compare, kubernetes_version, binaries, keep=keep)
         check_patterns(catalogue.requirements().values(), [*focus, *skip])
         subject = descriptors.load(driver, catalogue.capabilities())
         on = _gates(feature_gates, chosen)
@@ -151,17 +154,21 @@ def command(
         raise click.Abort from None
 
 
-def _tiers(name: str | None, compare: str | None, version: str, binaries: Path | None) -> list[Tier]:
+def _tiers(
+    name: str | None, compare: str | None, version: str, binaries: Path | None, *, keep: bool
+) -> list[Tier]:
     """The tiers to judge on. Raises UserError, ClusterError."""
     if compare is None:
-        return [tiers.find(name or tiers.DEFAULT, version, binaries)]
+        return [tiers.find(name or tiers.DEFAULT, version, binaries, keep=keep)]
+    if keep:
+        raise UserError("--keep and --compare exclude each other: one cluster is kept")
     if name is not None:
         raise UserError("--tier and --compare exclude each other: --compare names the tiers")
     names = [word.strip() for word in compare.split(",") if word.strip()]
     if len(names) < 2 or len(set(names)) != len(names):
         raise UserError(f'--compare {compare}: give different tiers, such as "{",".join(tiers.NAMES)}"')
-    # An embedded cluster has no binaries, and only the latest version.
-    return [tiers.find(word, version, binaries if word != tiers.DEFAULT else None) for word in names]
+    # Others have no binaries to choose.
+    return [tiers.find(word, version, binaries if word == "local" else None) for word in names]
 
 
 def _gates(text: str | None, chosen: Sequence[Tier]) -> dict[str, bool] | None:

@@ -24,7 +24,8 @@ from clusters.guardian import kill_owned, start_ticks
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?\Z")
 _POLL: Final = 0.05
-_STOP_SECONDS: Final = 30.0
+# The containers of a kind cluster end one by one on a busy machine.
+_STOP_SECONDS: Final = 90.0
 _LOCK_SECONDS: Final = 5.0
 
 

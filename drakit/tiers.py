@@ -9,17 +9,19 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from clusters import gates
 from clusters.existing.settings import Settings
-from clusters.interface import Cluster, ClusterError, ClusterSpec, Component
+from clusters.interface import Cluster, ClusterError, ClusterSpec, Component, NodeSpec
 from conformance.planner import Target
 
 if TYPE_CHECKING:
     from clusters.binaries import Binaries
+    from clusters.kind.cluster import KindCluster
     from clusters.kind.tools import Tools
     from clusters.log_files import LogCommand
 
@@ -270,8 +272,10 @@ class _Kind(Tier):
     name, article, patience = "kind", "a", 3.0
     lent_nodes = 0
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, *, keep: bool = False) -> None:
+        """With `keep`, clusters stay when they have been used, and are used again."""
         super().__init__(version)
+        self._keep = keep
         self._wanted = version.removeprefix("v")
         self._lock = threading.Lock()
         self._tools: Tools | None = None
@@ -285,8 +289,10 @@ class _Kind(Tier):
 
     @property
     def options(self) -> tuple[str, ...]:
-        words = ("--tier", self.name)
-        return words if self._wanted == gates.LATEST else (*words, "--kubernetes-version", self._wanted)
+        words = ["--tier", self.name]
+        if self._wanted != gates.LATEST:
+            words += ["--kubernetes-version", self._wanted]
+        return (*words, "--keep") if self._keep else tuple(words)
 
     def check_driver(self, driver: str) -> None:
         from clusters.kind.cluster import check_room
@@ -320,13 +326,29 @@ class _Kind(Tier):
 
         self.get_ready(self._progress)
         assert self._tools is not None  # noqa: S101 - get_ready raises otherwise
-        if spec.control_plane:
+        if spec.control_plane and not self._keep:
             return KindCluster(spec, self._tools, port=port, begun=begun, progress=self._progress)
+        if spec.control_plane:
+            return self._kept(spec, self._tools, begun)
         host = next((cluster for cluster in beside if isinstance(cluster, KindCluster)), None)
         if host is not None:
             return BareCluster(spec, host, begun=begun, progress=self._progress)
-        host = KindCluster(spec, self._tools, progress=self._progress)
+        if self._keep:
+            host = self._kept(replace(spec, nodes=(NodeSpec(),), control_plane=True), self._tools, None)
+        else:
+            host = KindCluster(spec, self._tools, progress=self._progress)
         return BareCluster(spec, host, owns_host=True, begun=begun, progress=self._progress)
+
+    def _kept(self, spec: ClusterSpec, tools: Tools, begun: Begun | None) -> KindCluster:
+        """A cluster in the background, which is started unless it runs. Raises ClusterError."""
+        from clusters.kind.attached import AttachedKindCluster
+        from drakit import kept
+
+        record = kept.ensure(self.name, spec, self._wanted, self._progress)
+        name = record.nodes[0].removesuffix("-control-plane")
+        return AttachedKindCluster(
+            spec, tools, name=name, home=kept.root(record), begun=begun, progress=self._progress
+        )
 
     def close(self) -> None:
         with self._lock:
@@ -340,34 +362,30 @@ def minor(version: str) -> str:
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 
-def find(name: str, version: str = "", binaries: Path | None = None) -> Tier:
+def find(name: str, version: str = "", binaries: Path | None = None, *, keep: bool = False) -> Tier:
     """The tier of a name, by default in its latest version; `binaries` is a folder that the user names.
 
-    Raises ClusterError for what the tier does not have.
+    With `keep` clusters stay when they have been used, and are used again. Raises ClusterError for what the tier does
+    not have.
     """
     if name not in NAMES:
         raise ClusterError(f'no tier "{name}"; there are {", ".join(NAMES)}')
-    return _MAKERS[name](version or gates.LATEST, binaries)
-
-
-def _embedded(version: str, binaries: Path | None) -> Tier:
-    if binaries is not None:
-        raise ClusterError("--binaries: an embedded cluster uses none; give --tier local as well")
-    return _Embedded(version)
-
-
-def _kind(version: str, binaries: Path | None) -> Tier:
-    if binaries is not None:
+    if keep and name != _Kind.name:
         raise ClusterError(
-            "--binaries: a kind cluster has those of its node image; give --tier local as well"
+            f"--keep: {_Kind.name} clusters can be kept, and no others; give --tier kind as well"
         )
-    return _Kind(version)
+    wanted = version or gates.LATEST
+    if name == _Local.name:
+        return _Local(wanted, binaries)
+    if binaries is not None:
+        why = (
+            "an embedded cluster uses none"
+            if name == _Embedded.name
+            else "a kind cluster has those of its node image"
+        )
+        raise ClusterError(f"--binaries: {why}; give --tier local as well")
+    return _Kind(wanted, keep=keep) if name == _Kind.name else _Embedded(wanted)
 
 
-_MAKERS: Final[Mapping[str, Callable[[str, Path | None], Tier]]] = {
-    "embedded": _embedded,
-    "local": _Local,
-    "kind": _kind,
-}
-NAMES: Final = tuple(_MAKERS)
+NAMES: Final = (_Embedded.name, _Local.name, _Kind.name)
 DEFAULT: Final = NAMES[0]

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,12 +27,32 @@ from drakit.state import Folder, StateError
 
 _DEFAULT_NAME: Final = "drakit"
 _DEFAULT_MACHINE: Final = "dual-numa-4"
-_STOP_SECONDS: Final = 30.0
+# The containers of a kind cluster end one by one on a busy machine.
+_STOP_SECONDS: Final = 90.0
 _LAST_LINES: Final = 20
 _COULD_NOT, _KIT_BROKE = 1, 3
 
 
-class _KitBrokeError(Exception):
+@dataclass(frozen=True)
+class Order:
+    """A cluster for the background: what the options of the command say, with files and drivers as absolute paths."""
+
+    name: str
+    nodes: int
+    tier: str
+    version: str
+    machine: str = _DEFAULT_MACHINE
+    binaries: str = ""
+    gates: dict[str, bool] = field(default_factory=dict)
+    runtime_config: dict[str, bool] = field(default_factory=dict)
+    kubelet: dict[str, str] = field(default_factory=dict)
+    scheduler_config: str = ""
+    scheduler_config_file: str = ""
+    driver: str = ""
+    port: int = 0
+
+
+class KitBrokeError(Exception):
     """The keeper ended by a fault of the kit, or was killed; the text is what is known."""
 
 
@@ -115,29 +137,27 @@ def command(
         raise UserError("--gpus and --machine exclude each other: a machine has its number of GPUs")
     if no_driver and driver is not None:
         raise UserError("--driver and --no-driver exclude each other")
-    order = {
-        "name": name,
-        "nodes": nodes,
-        "machine": _machine(gpus, machine),
-        "tier": tier,
-        "version": kubernetes_version,
-        "binaries": str(binaries.resolve()) if binaries else "",
-        "gates": _gates(feature_gates, kubernetes_version),
-        "runtime_config": _versions(runtime_config),
-        "scheduler_config": _read(scheduler_config) if scheduler_config else "",
-        "scheduler_config_file": str(scheduler_config or ""),
-        "driver": "" if no_driver else str(driver.resolve() if driver else reference_driver()),
-        "port": port,
-        "python_path": os.environ.get("PYTHONPATH"),
-    }
+    order = Order(
+        name=name,
+        nodes=nodes,
+        machine=_machine(gpus, machine),
+        tier=tier,
+        version=kubernetes_version,
+        binaries=str(binaries.resolve()) if binaries else "",
+        gates=_gates(feature_gates, kubernetes_version),
+        runtime_config=_versions(runtime_config),
+        scheduler_config=_read(scheduler_config) if scheduler_config else "",
+        scheduler_config_file=str(scheduler_config or ""),
+        driver="" if no_driver else str(driver.resolve() if driver else reference_driver()),
+        port=port,
+    )
     try:
-        folder = Folder(name)
-        record = _start(folder, order, quiet=as_json)
+        record = start(order, (lambda text: None) if as_json else say)
     except StateError as error:
         raise UserError(str(error)) from None
     except OSError as error:
         raise UserError(f"{error.filename or 'cannot start'}: {error.strerror}") from None
-    except _KitBrokeError as error:
+    except KitBrokeError as error:
         say(f"the kit itself broke; please report it with these lines:\n{error}")
         return _KIT_BROKE
     except KeyboardInterrupt:
@@ -201,8 +221,12 @@ def _read(path: Path) -> str:
         raise UserError(f"--scheduler-config {path}: cannot be read: {why}") from None
 
 
-def _start(folder: Folder, order: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
-    """Start the keeper and wait for its word. Raises StateError, and _KitBrokeError."""
+def start(order: Order, note: Callable[[str], None]) -> dict[str, Any]:
+    """Start a keeper and wait for its word, the record of the cluster; `note` gets what it says meanwhile.
+
+    Raises StateError when the user has to change something, OSError, and KitBrokeError.
+    """
+    folder = Folder(order.name)
     with stoppable():
         keeper = subprocess.Popen(
             [sys.executable, "-P", "-m", "drakit.keeper"],
@@ -217,18 +241,19 @@ def _start(folder: Folder, order: dict[str, Any], *, quiet: bool) -> dict[str, A
             },
         )
         try:
-            return _follow(keeper, order, folder, quiet=quiet)
+            return _follow(keeper, order, folder, note)
         except BaseException:
             _end(keeper, folder)
             raise
 
 
 def _follow(
-    keeper: subprocess.Popen[bytes], order: dict[str, Any], folder: Folder, *, quiet: bool
+    keeper: subprocess.Popen[bytes], order: Order, folder: Folder, note: Callable[[str], None]
 ) -> dict[str, Any]:
     assert keeper.stdin and keeper.stdout and keeper.stderr  # noqa: S101 - all are pipes
     with contextlib.suppress(BrokenPipeError):
-        keeper.stdin.write(json.dumps(order).encode())
+        text = json.dumps({**asdict(order), "python_path": os.environ.get("PYTHONPATH")})
+        keeper.stdin.write(text.encode())
         keeper.stdin.close()
     for line in keeper.stdout:
         message = json.loads(line)
@@ -238,12 +263,11 @@ def _follow(
         if "error" in message:
             raise StateError(message["error"])
         if "broke" in message:
-            raise _KitBrokeError(message["broke"])
-        if not quiet:
-            say(message["note"])
+            raise KitBrokeError(message["broke"])
+        note(message["note"])
     how = exit_text(keeper.wait())
     lines = [*keeper.stderr.read().decode(errors="replace").splitlines(), *folder.last_log()][-_LAST_LINES:]
-    raise _KitBrokeError("\n".join([f"the process of the cluster ended with {how}", *lines]))
+    raise KitBrokeError("\n".join([f"the process of the cluster ended with {how}", *lines]))
 
 
 def _end(keeper: subprocess.Popen[bytes], folder: Folder) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from clusters.base import OF_OWN_CLUSTERS, Begun, StartedCluster, check_room, check_sockets
 from clusters.client import ClientError
-from clusters.interface import ClusterError, ClusterSpec, Component
+from clusters.interface import ClusterError, ClusterSpec, Component, NodePaths
 from clusters.kind import access, checks, components, config, failpoints, leftovers
 from clusters.kind.command import KindCommand
 from clusters.kind.components import KindComponent, Run, StaticPod, Unit
@@ -24,7 +24,10 @@ from clusters.kind.tools import Tools
 from clusters.log_files import LogCommand
 from clusters.node import node_paths
 
-__all__ = ["KindCluster", "check_room"]
+__all__ = ["KUBECONFIG", "KindCluster", "check_room"]
+
+KUBECONFIG: Final = "kind.kubeconfig"
+"""Name of the file in the folder of a cluster that kind writes."""
 
 _CREATE_SECONDS: Final = 900.0
 _LOAD_SECONDS: Final = 300.0
@@ -57,6 +60,7 @@ class KindCluster(StartedCluster[KindNode]):
         tools: Tools,
         *,
         port: int = 0,
+        name: str = "",
         begun: Begun | None = None,
         progress: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -69,7 +73,7 @@ class KindCluster(StartedCluster[KindNode]):
         self._tools = tools
         self._port = port
         self._progress = progress
-        self.name = f"drakit-{secrets.token_hex(3)}"
+        self.name = name or f"drakit-{secrets.token_hex(3)}"
         """Of the kind cluster, its network, and the beginning of the names of its containers."""
         self._record: leftovers.Record | None = None
         self._kind: KindCommand | None = None
@@ -81,29 +85,37 @@ class KindCluster(StartedCluster[KindNode]):
         self._begin(begun)
 
     def _start(self, logs: Path) -> None:
-        engine = self._tools.engine
-        environment = {**engine.environment(), "KIND_EXPERIMENTAL_DOCKER_NETWORK": self.name}
-        self._kind = KindCommand(self._tools.kind.path, environment, guardian=self._guardian, logs=logs)
-        self._containers = config.container_names(self.name, max(1, len(self.spec.nodes)))
         failpoints.reach("engine-started")
+        engine = self._tools.engine
         self._record = leftovers.write(self.name, self.root, engine, self.owner)
         failpoints.reach("record-written")
         engine.run("network", "create", "--label", f"{leftovers.LABEL}={self.name}", self.name)
         failpoints.reach("network-created")
+        self._prepare(logs)
         folders = [self.root / f"n{number}" for number, _ in enumerate(self._containers, 1)]
         self._create(self._describe(folders))
-        self._server = access.read(self._kubeconfig)
+        self._server = access.read(self.root / KUBECONFIG)
         failpoints.reach("kubeconfig-written")
+        self._connect_nodes([node_paths(folder) for folder in folders])
+
+    def _prepare(self, logs: Path) -> None:
+        """Know the containers and the kind command."""
+        environment = {**self._tools.engine.environment(), "KIND_EXPERIMENTAL_DOCKER_NETWORK": self.name}
+        self._kind = KindCommand(self._tools.kind.path, environment, guardian=self._guardian, logs=logs)
+        self._containers = config.container_names(self.name, max(1, len(self.spec.nodes)))
+
+    def _connect_nodes(self, paths: Sequence[NodePaths]) -> None:
+        """Let the kit at the API server, and drivers onto the nodes, whose folders are `paths`."""
         self._token = access.admin_token(self.control_plane, "https://127.0.0.1:6443")
         self._connect(self._server.ca_pem, self._token)
         if not self.spec.control_plane:
             return
-        for spec, container, folder in zip(self.spec.nodes, self._containers, folders, strict=False):
+        for spec, container, folders in zip(self.spec.nodes, self._containers, paths, strict=False):
             self._whole.append(
                 self._make(
                     KindNode,
                     dataclasses.replace(spec, name=container),
-                    paths=node_paths(folder),
+                    paths=folders,
                     run=self.run_in(container),
                 )
             )
@@ -124,10 +136,6 @@ class KindCluster(StartedCluster[KindNode]):
         failpoints.reach("config-written")
         return file
 
-    @property
-    def _kubeconfig(self) -> Path:
-        return self.root / "kind.kubeconfig"
-
     def _create(self, file: Path) -> None:
         assert self._kind is not None  # noqa: S101 - made by the start
         words = ("--name", self.name, "--image", self._tools.image, "--config", str(file))
@@ -138,7 +146,7 @@ class KindCluster(StartedCluster[KindNode]):
                 "cluster",
                 *words,
                 "--kubeconfig",
-                str(self._kubeconfig),
+                str(self.root / KUBECONFIG),
                 "--retain",
                 "--wait",
                 "0s",

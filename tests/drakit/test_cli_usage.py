@@ -46,8 +46,8 @@ hooks:
             "Invalid value for '--parallel': 0 is not in the range",
         ),
         (
-            ["conformance", "a.yaml", "--tier", "kind"],
-            "Invalid value for '--tier': 'kind' is not one of 'embedded', 'local'.",
+            ["conformance", "a.yaml", "--tier", "minikube"],
+            "Invalid value for '--tier': 'minikube' is not one of 'embedded', 'local', 'kind'.",
         ),
         (
             ["conformance", "a.yaml", "--kubernetes-version", "1.36"],
@@ -59,11 +59,11 @@ hooks:
         ),
         (
             ["conformance", "a.yaml", "--compare", "local"],
-            '--compare local: give different tiers, such as "embedded,local"',
+            '--compare local: give different tiers, such as "embedded,local,kind"',
         ),
         (
-            ["conformance", "a.yaml", "--compare", "embedded,kind"],
-            'no tier "kind"; there are embedded, local',
+            ["conformance", "a.yaml", "--compare", "embedded,minikube"],
+            'no tier "minikube"; there are embedded, local, kind',
         ),
         (
             ["conformance", "a.yaml", "--compare", "embedded,local", "--tier", "local"],

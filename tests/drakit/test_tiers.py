@@ -22,6 +22,13 @@ def test_a_local_tier_tells_how_to_choose_it_again() -> None:
     assert tiers.find("local").options == ("--tier", "local")
 
 
+def test_only_kind_clusters_are_kept() -> None:
+    assert tiers.find("kind", keep=True).options == ("--tier", "kind", "--keep")
+    assert tiers.find("kind", "1.36").options == ("--tier", "kind", "--kubernetes-version", "1.36")
+    with pytest.raises(ClusterError, match="--keep: kind clusters can be kept, and no others"):
+        tiers.find("local", keep=True)
+
+
 @pytest.mark.parametrize("version", ["", "1.37", "v1.37", "1.37.2", "v1.37.2"])
 def test_the_release_of_embedded_clusters_can_be_named_in_full(version: str) -> None:
     assert tiers.find("embedded", version).version == "1.37"
