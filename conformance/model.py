@@ -153,12 +153,13 @@ class NotTestable(Exception):  # noqa: N818 - an outcome, not a fault of the kit
 class InputError(Exception):
     """Something the user gave does not work, so that a requirement cannot be judged; the text says what to do.
 
-    `fatal`: no requirement can be judged.
+    `fatal`: no requirement can be judged. `about` is what does not work.
     """
 
-    def __init__(self, text: str, *, fatal: bool = False) -> None:
+    def __init__(self, text: str, *, fatal: bool = False, about: str = "the descriptor") -> None:
         super().__init__(text)
         self.fatal = fatal
+        self.about = about
 
 
 def check(condition: bool, expected: str, seen: object) -> None:

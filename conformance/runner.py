@@ -175,7 +175,7 @@ class Runner:
         except InputError as error:
             if error.fatal:
                 raise
-            return result(Verdict.ERROR, f"not judged, the descriptor does not work: {error}", mistake=True)
+            return result(Verdict.ERROR, f"not judged, {error.about} does not work: {error}", mistake=True)
         except Exception as error:  # noqa: BLE001 - whatever the kit itself does wrong is a verdict of its own
             text = traceback.format_exc()
             return result(

@@ -195,4 +195,4 @@ class ClusterEnvironment:
             what = (
                 "the API server cannot be reached" if error.code == 0 else "the API server refuses a request"
             )
-            raise InputError(f"{what}: {error.message}") from None
+            raise InputError(f"{what}: {error.message}", about="the cluster") from None

@@ -33,7 +33,7 @@ STYLES = {
 CONCLUSIONS: Mapping[int, str] = {
     0: "All declared MUSTs that were tested hold.",
     1: "A declared MUST failed.",
-    2: "Not every requirement could be judged: the descriptor does not work.",
+    2: "Not every requirement could be judged: the descriptor, or the cluster, does not work.",
     3: "The kit itself broke: please report it with report.json (--report DIR writes it).",
     4: "Nothing was tested.",
 }

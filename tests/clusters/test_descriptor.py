@@ -110,3 +110,33 @@ def test_a_schema_version_of_another_type_is_one_problem_and_zero_is_unknown(tmp
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="no such file"):
         descriptor.load(tmp_path / "absent.yaml", WORDS)
+
+
+def test_a_driver_that_is_somewhere_already_needs_no_command(tmp_path: Path) -> None:
+    there = "schemaVersion: 1\nname: gpu.example.com\n"
+    found = load(tmp_path, there + "installed: true\n")
+    assert (found.installed, found.start, found.manifests) == (True, (), ())
+    with pytest.raises(DocumentError, match="start: is required where drakit starts the cluster"):
+        descriptor.check_start(found)
+    found = load(tmp_path, there + "manifests: [a.yaml, sub/b.yaml]\n")
+    assert found.manifests == (tmp_path / "a.yaml", tmp_path / "sub" / "b.yaml")
+    # With a command it can also run where drakit starts the cluster.
+    both = load(tmp_path, MINIMAL + "installed: true\n")
+    descriptor.check_start(both)
+    assert both.start == ("run", "{node}")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "start: is required: a mapping"),
+        (
+            "installed: true\nmanifests: [a.yaml]\n",
+            'manifests: install a driver that is not there; leave them out, or "installed"',
+        ),
+        ("installed: true\nstart: {readySeconds: 3}\n", "start.command: is required: a list"),
+        ("installed: yep\n", "installed: must be true or false, got a string"),
+    ],
+)
+def test_a_driver_is_started_or_is_there(text: str, problem: str, tmp_path: Path) -> None:
+    assert problem in problems(tmp_path, f"schemaVersion: 1\nname: gpu.example.com\n{text}")

@@ -83,3 +83,18 @@ def test_a_pattern_that_matches_nothing_is_an_error_with_a_hint() -> None:
         SelectionError, match='"DRV-AAA-10" matches no requirement; did you mean "DRV-AAA-01"'
     ):
         plan([BASE], DESCRIPTOR, TARGET, focus=["DRV-AAA-10"])
+
+
+def test_a_gate_of_which_nothing_is_known_counts_as_off_for_that_reason() -> None:
+    gated = replace(BASE, gates=("DRADeviceTaints",))
+    blind = Target("1.37", {}, frozenset(), unknown_gates="the metrics cannot be read")
+    reason = "whether feature gate DRADeviceTaints is on is not known: the metrics cannot be read"
+    assert one(gated, target=blind) == (Verdict.SKIP, reason)
+    # One that the version does not have is no secret.
+    later = replace(BASE, gates=("DRALater",))
+    assert one(later, target=blind) == (Verdict.SKIP, "Kubernetes 1.37 has no feature gate DRALater")
+
+
+def test_a_cluster_may_say_itself_what_it_lacks() -> None:
+    single = replace(TARGET, lacks={"several_nodes": "there is one node"})
+    assert one(replace(BASE, needs=("several_nodes",)), target=single) == (Verdict.SKIP, "there is one node")

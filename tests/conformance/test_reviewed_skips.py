@@ -24,7 +24,12 @@ ABLE = replace(
     capabilities=frozenset(catalogue.capabilities()),
     hooks=dict.fromkeys(HOOKS, ()),
 )
-TIERS = {"embedded": EmbeddedCluster.CAPABILITIES, "local": LocalCluster.CAPABILITIES}
+TIERS: dict[str, frozenset[str]] = {
+    "embedded": EmbeddedCluster.CAPABILITIES,
+    "local": LocalCluster.CAPABILITIES,
+    # The least: one node, and no image of the kit's containers.
+    "existing": frozenset(),
+}
 
 
 def planned(version: str, capabilities: frozenset[str]) -> Iterator[Skip]:
@@ -98,3 +103,11 @@ def test_the_skips_of_a_report_are_found() -> None:
     assert list(reviewed.skips_of({"results": results})) == [
         Skip("ALC-KUB-01", "tier", "cannot", ("restart_kubelet",))
     ]
+
+
+def test_a_suite_stands_for_its_requirements(listed: Any) -> None:
+    listed({"existing": {"bare_nodes": ["contract"]}})
+    ids = reviewed.left_out("existing")["bare_nodes"]
+    assert "DRV-REG-01" in ids
+    assert all(catalogue.requirements()[name].suite == "contract" for name in ids)
+    assert len(ids) == sum(one.suite == "contract" for one in catalogue.requirements().values())

@@ -19,6 +19,7 @@ from conformance.model import (
     NotTestable,
     Requirement,
     Result,
+    SkipCause,
     Verdict,
     check,
     highest,
@@ -242,3 +243,26 @@ def test_what_breaks_everything_runs_last_and_alone() -> None:
     runner.run(Plan(tuple(order), ()), order)
     assert log[-2:] == ["DRV-TST-01 begins", "DRV-TST-01 ends"]
     assert len(log) == 6
+
+
+@pytest.mark.parametrize(
+    ("cause", "verdict"), [(SkipCause.TIER, Verdict.PASS), (SkipCause.DRIVER, Verdict.SKIP)]
+)
+def test_what_another_kind_of_cluster_is_needed_for_keeps_nothing_else_from_being_tested(
+    cause: SkipCause, verdict: Verdict
+) -> None:
+    first = requirement(1)
+    second = requirement(2, after=(first.id,))
+    left_out = Result(first, Verdict.SKIP, "not here", cause=cause)
+    runner = Runner(Environment(), {second.id: passes}, lambda event: None)
+    results = runner.run(Plan((second,), (left_out,)), [first, second])
+    assert [result.verdict for result in results] == [Verdict.SKIP, verdict]
+
+
+def test_a_mistake_tells_what_does_not_work() -> None:
+    def away(bench: Any) -> None:
+        raise InputError("the API server cannot be reached", about="the cluster")
+
+    assert run([away])[0].reason == (
+        "not judged, the cluster does not work: the API server cannot be reached"
+    )
