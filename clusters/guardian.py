@@ -38,6 +38,17 @@ def start_ticks(pid: int) -> int | None:
     return int(text.rpartition(")")[2].split()[19])
 
 
+def is_running(pid: int, started: int | None) -> bool:
+    """Whether the process that started at `started` still runs; one that only waits to be buried does not."""
+    try:
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        )
+    except OSError:
+        return False
+    return fields[0] not in ("Z", "X") and int(fields[19]) == started
+
+
 def _owned(pid: str, owner: bytes) -> bool:
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

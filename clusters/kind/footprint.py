@@ -93,12 +93,18 @@ def look(execute: Run = run) -> Footprint:
     )
 
 
-def restore(before: Footprint, bridges: Collection[str], cgroup: str, execute: Run = run) -> None:
+def bridges(execute: Run = run) -> list[str]:
+    """The bridges of this machine that may be an engine's: it calls them after the numbers of its networks."""
+    listed = execute(["ip", "-oneline", "link", "show", "type", "bridge"])
+    return re.findall(r"^\d+: (br-[0-9a-f]{12})\b", listed, re.MULTILINE)
+
+
+def restore(before: Footprint, own_bridges: Collection[str], cgroup: str, execute: Run = run) -> None:
     """Take back what an engine that has ended left behind: its bridges and control group, and all that was not before.
 
     What another engine of the machine may use meanwhile is left alone.
     """
-    for bridge in bridges:
+    for bridge in own_bridges:
         execute(["ip", "link", "delete", bridge, "type", "bridge"])
     remove_cgroup(cgroup)
     others = _other_engines()
@@ -107,7 +113,7 @@ def restore(before: Footprint, bridges: Collection[str], cgroup: str, execute: R
     for name in _FILTERS:
         chains = alone and name in before.filters
         policy = before.policies.get(name, "") if chains else ""
-        for command in removal(name, execute([f"{name}-save"]), bridges, chains=chains, policy=policy):
+        for command in removal(name, execute([f"{name}-save"]), own_bridges, chains=chains, policy=policy):
             execute(command)
     if alone:
         _restore_switches(before.switches)
@@ -134,9 +140,9 @@ def _remove_made(absent: Collection[str]) -> None:
 
 
 def removal(
-    name: str, saved: str, bridges: Collection[str], *, chains: bool, policy: str = ""
+    name: str, saved: str, own_bridges: Collection[str], *, chains: bool, policy: str = ""
 ) -> list[list[str]]:
-    """The commands of a packet filter that remove what `NAME-save` has printed about `bridges`.
+    """The commands of a packet filter that remove what `NAME-save` has printed about `own_bridges`.
 
     With `chains` also the chains that every engine shares and what leads to them; `policy` is that of FORWARD then.
     """
@@ -159,7 +165,7 @@ def removal(
             target = _after(words, "-j") + _after(words, "-g")
             interfaces = _after(words, "-i") + _after(words, "-o")
             leads = chains and not _CHAIN.match(words[1]) and any(map(_CHAIN.match, target))
-            if leads or any(interface in bridges for interface in interfaces):
+            if leads or any(interface in own_bridges for interface in interfaces):
                 rules.append([name, "-w", "-t", table, "-D", *words[1:]])
     return [*rules, *empty, *drop]
 

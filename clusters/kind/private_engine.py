@@ -19,7 +19,6 @@ import fcntl
 import hashlib
 import json
 import os
-import select
 import shlex
 import shutil
 import signal
@@ -27,12 +26,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.guardian import start_ticks
 from clusters.kind import engine_init, footprint, runc_nocap
+from clusters.kind.engine_process import EngineProcess
 from clusters.kind.errors import EngineError
 from clusters.kind.footprint import Footprint
 
@@ -44,11 +43,10 @@ ENVIRONMENT: Final = "DRAKIT_ENGINE_HOME"
 _RUN: Final = Path("/run")
 _PROGRAMS: Final = ("dockerd", "containerd", "runc", "iptables", "ip")
 _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
+_NETWORKS: Final = "data/network/files/local-kv.db"
 _RUNTIME: Final = "drakit"
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 30.0
-# Containers that run when nobody uses the engine are what somebody was killed with.
-_SHUTDOWN_SECONDS: Final = 2
 _REMIND_SECONDS: Final = 2.0
 _POLL: Final = 0.05
 
@@ -59,6 +57,13 @@ def default_home() -> Path:
         return Path(named).absolute()
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "drakit" / "engine"
+
+
+def run_folder(home: Path) -> Path:
+    """The folder of the socket, and of what the engine of a home keeps while it runs."""
+    # Short, as the names of sockets may not be long, and the same for everyone who uses this home.
+    mark = hashlib.sha256(os.fsencode(home.absolute())).hexdigest()[:12]
+    return _RUN / f"drakit-{mark}"
 
 
 def missing() -> str:
@@ -79,38 +84,6 @@ def _path() -> str:
 
 def _which(name: str) -> str | None:
     return shutil.which(name, path=_path())
-
-
-@dataclass(frozen=True)
-class _Process:
-    """Process 1 of the engine's namespaces, as this namespace sees it."""
-
-    pid: int
-    started: int
-
-    @property
-    def alive(self) -> bool:
-        return start_ticks(self.pid) == self.started
-
-    def signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            handle = os.pidfd_open(self.pid)
-            try:
-                if self.alive:
-                    signal.pidfd_send_signal(handle, number)
-            finally:
-                os.close(handle)
-
-    def ended(self, seconds: float) -> bool:
-        """Wait for its end; whether it came in time."""
-        try:
-            handle = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            return True
-        try:
-            return not self.alive or bool(select.select([handle], [], [], seconds)[0])
-        finally:
-            os.close(handle)
 
 
 class Use:
@@ -168,11 +141,10 @@ def stop_unused(progress: Progress, home: Path | None = None) -> bool:
 class _Home:
     def __init__(self, path: Path) -> None:
         self.path = path
-        mark = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:12]
-        self.name = f"drakit-{mark}"
+        self.run = run_folder(path)
+        self.name = self.run.name
         # Names of interfaces have at most 15 characters.
-        self.bridge = f"dk{mark}"
-        self.run = _RUN / self.name
+        self.bridge = f"dk{self.name.rpartition('-')[2]}"
         self.socket = self.run / "docker.sock"
         self.record = path / "engine.json"
         self.before = path / "before.json"
@@ -205,10 +177,10 @@ class _Home:
         finally:
             os.close(handle)
 
-    def process(self) -> _Process | None:
+    def process(self) -> EngineProcess | None:
         """What was written down about the engine; None when there is nothing."""
         try:
-            return _Process(**json.loads(self.record.read_text(encoding="ascii")))
+            return EngineProcess(**json.loads(self.record.read_text(encoding="ascii")))
         except (OSError, ValueError, TypeError):
             return None
 
@@ -225,8 +197,11 @@ class _Home:
             progress("the container engine that was left behind does not answer; starting it again")
         if self.left():
             self._end(process)
-        for folder in (self.path / "data", self.run, self.run / "exec", self.run / "tmp"):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            for folder in (self.path / "data", self.run, self.run / "exec", self.run / "tmp"):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise _unusable(error, self.path) from None
         _write(self.before, json.dumps(asdict(footprint.look())))
         for cover in footprint.COVERED:
             Path(cover).mkdir(mode=0o711, exist_ok=True)
@@ -278,7 +253,6 @@ class _Home:
             "exec-opts": ["native.cgroupdriver=cgroupfs"],
             "runtimes": {_RUNTIME: {"path": str(shim)}},
             "default-runtime": _RUNTIME,
-            "shutdown-timeout": _SHUTDOWN_SECONDS,
         }
 
     def _wait(self, progress: Progress) -> None:
@@ -329,12 +303,12 @@ class _Home:
             os.close(handle)
         return True
 
-    def _end(self, process: _Process | None) -> None:
+    def _end(self, process: EngineProcess | None) -> None:
         """End the engine if it runs, with all its containers, and take back what it changed. Raises EngineError."""
-        bridges = {self.bridge, *self._bridges()}
         if process is not None and process.alive:
-            bridges |= set(self._live_bridges())
-            _write(self.run / "bridges", "\n".join(sorted(bridges)))
+            # They are what somebody was killed with; the engine would wait for each to end by itself.
+            if running := self._docker("ps", "--quiet", "--no-trunc").split():
+                self._docker("kill", *running)
             process.signal(signal.SIGTERM)
             if not process.ended(_STOP_SECONDS):
                 process.signal(signal.SIGKILL)
@@ -346,21 +320,24 @@ class _Home:
             before = Footprint(**json.loads(self.before.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             before = Footprint()
-        footprint.restore(before, bridges, self.name)
+        footprint.restore(before, self._bridges(), self.name)
         shutil.rmtree(self.run, ignore_errors=True)
         self.record.unlink(missing_ok=True)
         self.before.unlink(missing_ok=True)
 
-    def _live_bridges(self) -> list[str]:
-        networks = self._docker("network", "ls", "--no-trunc", "--quiet", "--filter", "driver=bridge").split()
-        return [f"br-{network[:12]}" for network in networks]
-
     def _bridges(self) -> list[str]:
-        """The bridges that were written down by a stop that did not come to its end."""
-        try:
-            return (self.run / "bridges").read_text(encoding="ascii").split()
-        except OSError:
-            return []
+        """The bridges of its networks, and its own.
+
+        A killed engine cannot be asked for them: what it knows about its networks is searched for the names of those
+        that this machine has.
+        """
+        known = b""
+        with contextlib.suppress(OSError):
+            known = (self.path / _NETWORKS).read_bytes()
+        return [
+            self.bridge,
+            *(name for name in footprint.bridges() if name.removeprefix("br-").encode() in known),
+        ]
 
 
 def _variables() -> dict[str, str]:

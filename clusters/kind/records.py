@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from clusters.guardian import start_ticks
+from clusters.guardian import is_running, start_ticks
 from clusters.kind.errors import KindError
 
 _SUFFIX: Final = ".json"
@@ -38,7 +38,7 @@ class ClusterRecord:
     @property
     def alive(self) -> bool:
         """Whether the process that owns the cluster lives."""
-        return self.started is not None and start_ticks(self.pid) == self.started
+        return is_running(self.pid, self.started)
 
 
 def folder() -> Path:
