@@ -13,8 +13,9 @@ from rich.console import Console
 from drakit import quiet  # isort: skip - before anything that loads gRPC
 from clusters import gates
 from clusters.descriptor import Descriptor
+from clusters.kind import failpoints
 from conformance import catalogue
-from conformance.events import Event, RunFinished
+from conformance.events import Event, RequirementFinished, RunFinished
 from conformance.model import Requirement, Result
 from conformance.planner import Plan, plan
 from conformance.report import document, junit, terminal
@@ -165,6 +166,8 @@ def _run(
         progress(event)
         if isinstance(event, RunFinished):
             finished.append(event)
+        elif isinstance(event, RequirementFinished):
+            failpoints.reach("suites-running")
 
     if not chosen.run:
         by_id = {result.requirement.id: result for result in chosen.settled}

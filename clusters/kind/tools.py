@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.kind import binary, engine
+from clusters.kind import binary, engine, leftovers
 from clusters.kind.binary import Kind
 from clusters.kind.engine import Engine
 
@@ -26,6 +26,7 @@ def find(version: str, progress: Callable[[str], None]) -> Tools:
     command = binary.find(progress)
     found = engine.find(progress)
     try:
+        leftovers.sweep(progress)
         raise NotImplementedError
     except BaseException:
         found.close()
