@@ -265,3 +265,12 @@ def test_a_point_that_is_not_chosen_is_passed(monkeypatch: pytest.MonkeyPatch) -
     assert time.monotonic() - start < 1
     with pytest.raises(KeyError):
         failpoints.reach("nowhere")
+
+
+def test_the_manual_has_every_point_with_its_state() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "kind.md").read_text()
+    table = {
+        line.split("|")[1].strip(" `"): line.split("|")[2].strip()
+        for line in manual.partition("| point |")[2].splitlines()[2:]
+    }
+    assert table == dict(failpoints.POINTS)
