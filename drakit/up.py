@@ -245,6 +245,10 @@ def start(order: Order, note: Callable[[str], None]) -> dict[str, Any]:
         except BaseException:
             _end(keeper, folder)
             raise
+        finally:
+            for pipe in (keeper.stdout, keeper.stderr):
+                if pipe is not None:
+                    pipe.close()
 
 
 def _follow(
