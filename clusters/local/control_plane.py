@@ -45,6 +45,11 @@ def feature_gates(spec: ClusterSpec) -> Mapping[str, bool]:
     return gates.settings(dict(spec.gates), spec.version)
 
 
+def _served(spec: ClusterSpec) -> Mapping[str, bool]:
+    """API versions other than by default: a component that cannot read what a gate needs waits for ever."""
+    return gates.runtime_config(dict(spec.gates), spec.version) | dict(spec.runtime_config)
+
+
 def _flag(name: str, pairs: Mapping[str, bool]) -> list[str]:
     text = ",".join(f"{key}={str(value).lower()}" for key, value in pairs.items())
     return [f"--{name}={text}"] if text else []
@@ -149,7 +154,7 @@ class ControlPlane:
             "--allow-privileged=true",
             "--profiling=false",
             *self._gates,
-            *_flag("runtime-config", dict(self._spec.runtime_config)),
+            *_flag("runtime-config", _served(self._spec)),
         ]
         if not self._spec.control_plane:
             # Nobody makes the service accounts that it asks for.
