@@ -14,7 +14,7 @@ import pytest
 import yaml
 from cli_kit import Done, new_cli, until
 from clusters_kit import Up
-from existing_kit import Existing, Snapshot, make
+from existing_kit import Existing, make
 
 from clusters.existing import leftovers, rights
 from clusters.existing.settings import RUN_LABEL
@@ -24,6 +24,7 @@ from clusters.proxies.client_view import ClientView
 from clusters.proxies.permissions import report
 from conformance import reviewed
 from conformance.model import Verdict
+from tests.existing_world import Snapshot, other_user
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -181,7 +182,7 @@ def test_a_driver_of_manifests_is_there_for_the_run_alone(existing: Existing, tm
     descriptor.write_text(yaml.safe_dump({"schemaVersion": 1, "name": name, "manifests": ["static.yaml"]}))
     before = existing.snapshot()
     token = existing.account(descriptor, name="installer")
-    config = existing.config(tmp_path / "kubeconfig", user={"token": token})
+    config = other_user(existing.kubeconfig, tmp_path / "kubeconfig", {"token": token})
     with_account = existing.snapshot()
     words = ("conformance", descriptor, "--kubeconfig", config, "--focus", "ALC-SEL-24")
     done = existing.up(*words)
