@@ -104,7 +104,7 @@ class ExistingCluster:
         self.subject = subject
         self.clock = Clock()
         self.root = Path()
-        self._progress = progress
+        self.progress = progress
         self._options = options
         self._closed = self._begun = self._installed = False
         self.lacks = dict(_LACKS)
@@ -172,7 +172,7 @@ class ExistingCluster:
                     f'{self.subject.name} has ResourceSlices on the cluster already: say "installed: true" in the '
                     "descriptor instead of manifests"
                 )
-            self._progress(f"installing {self.subject.name}")
+            self.progress(f"installing {self.subject.name}")
             self._installed = True
             install.make(self._client, manifests, self.run, owner)
         self._wait_published()
@@ -202,7 +202,7 @@ class ExistingCluster:
                 raise ClusterError(f"{self.subject.name} has no ResourceSlices {what}")
             if passed > _SAY_AFTER and not said:
                 said = True
-                self._progress(f"waiting for the ResourceSlices of {self.subject.name}")
+                self.progress(f"waiting for the ResourceSlices of {self.subject.name}")
             time.sleep(_POLL)
         if not found & {"", *(node.name for node in self._nodes)}:
             raise ClusterError(
@@ -298,9 +298,9 @@ class ExistingCluster:
             return
         client = self.connection.client()
         try:
-            leftovers.sweep(client, self.run, self._progress)
+            leftovers.sweep(client, self.run, self.progress)
             if self._installed:
-                leftovers.sweep_driver(client, self.run, self._progress)
+                leftovers.sweep_driver(client, self.run, self.progress)
                 for item in client.list(
                     look.DRA, "resourceslices", fieldSelector=f"spec.driver={self.subject.name}"
                 ):

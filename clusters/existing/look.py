@@ -15,6 +15,8 @@ from clusters.existing.settings import HOSTNAME, Settings
 from clusters.interface import ClusterError
 
 DRA: Final = "resource.k8s.io/v1"
+_FIRST_SECONDS: Final = 10.0
+"""How long a server may take to answer at all."""
 _MINOR: Final = re.compile(r"v?(\d+)\.(\d+)")
 
 
@@ -57,7 +59,7 @@ def _last(message: str) -> str:
 
 def version(client: Client) -> Version:
     """The version of the API server. Raises ClusterError for one without the API of today, and ClientError."""
-    answer = client.request("GET", "/version")
+    answer = client.request("GET", "/version", timeout=_FIRST_SECONDS)
     full = str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""
     found = _MINOR.match(full)
     if not found:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 60.0
 _POLL: Final = 0.2
+_SAY_AFTER: Final = 2.0
 _ACCOUNT_SECONDS: Final = 30.0
 _POD: Final = "probe"
 # Of the reasons for which a container waits, those that time alone does not mend.
@@ -63,7 +64,7 @@ def probe_containers(cluster: ExistingCluster, patience: float) -> str:
 def _watch(cluster: ExistingCluster, namespace: str, seconds: float) -> str:
     client, image = cluster.client(), cluster.settings.image
     begin = time.monotonic()
-    problem = ""
+    problem, said = "", False
     while time.monotonic() - begin < seconds:
         pod = client.get("v1", "pods", _POD, namespace)
         status: Mapping[str, Any] = pod.get("status") or {}
@@ -82,6 +83,9 @@ def _watch(cluster: ExistingCluster, namespace: str, seconds: float) -> str:
                     ended = state["terminated"]
                     return _without(image, f"{ended.get('reason', '')} {ended.get('message', '')}: {problem}")
         problem = problem or _conditions(status)
+        if not said and time.monotonic() - begin > _SAY_AFTER:
+            said = True
+            cluster.progress(f"waiting for a first Pod with image {image}")
         time.sleep(_POLL)
     return _without(image, f"not within {seconds:g} s: {problem or 'the Pod is ' + str(status.get('phase'))}")
 

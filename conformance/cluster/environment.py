@@ -190,9 +190,15 @@ class ClusterEnvironment:
         try:
             yield
         except ClientError as error:
-            if self._own_nodes or error.code not in (0, 401, 403):
+            if self._own_nodes or not _of_the_cluster(error):
                 raise
             what = (
                 "the API server cannot be reached" if error.code == 0 else "the API server refuses a request"
             )
             raise InputError(f"{what}: {error.message}", about="the cluster") from None
+
+
+def _of_the_cluster(error: ClientError) -> bool:
+    """Whether an error comes from rights, policies or the state of a cluster, and not from a request that is wrong."""
+    denied = "admission webhook" in error.message or "ValidatingAdmissionPolicy" in error.message
+    return error.code in (0, 401, 403, 429) or error.code >= 500 or denied

@@ -171,7 +171,7 @@ class Api:
     def __init__(self, **answers: Any) -> None:
         self.answers = {"/version": {"gitVersion": "v1.37.2"}, "/apis/resource.k8s.io/v1": {}, **answers}
 
-    def request(self, method: str, path: str) -> Any:
+    def request(self, method: str, path: str, timeout: float = 0.0) -> Any:
         answer = self.answers[path]
         if isinstance(answer, Exception):
             raise answer
