@@ -37,12 +37,12 @@ func main() {
 		"cdi-dir":      &s.cdiDir,
 	}
 	for name, target := range texts {
-		flag.StringVar(target, name, "", "required")
+		flag.StringVar(target, name, "", "required, but for kubeconfig: without it the account of the Pod is used")
 	}
 	flag.IntVar(&s.devices, "devices", 4, "number of devices to publish")
 	flag.Parse()
 	for name, value := range texts {
-		if *value == "" {
+		if *value == "" && name != "kubeconfig" {
 			fmt.Fprintf(os.Stderr, "godriver: --%s is missing\n", name)
 			os.Exit(2)
 		}

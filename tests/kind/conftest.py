@@ -32,11 +32,11 @@ def shared(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         pytest.MonkeyPatch.context() as patch,
     ):
         drakit = Drakit(state, Path(temporary), engine)
-        before = drakit.containers(), drakit.networks()
         patch.setenv("XDG_STATE_HOME", str(state))
         yield drakit
+        clusters = drakit.clusters()
         drakit.run("down", "--all")
-        drakit.check_clean(*before)
+        drakit.check_clean(clusters)
 
 
 @pytest.fixture(scope="session")

@@ -68,24 +68,25 @@ class Drakit:
                     continue
         return found
 
-    def containers(self) -> set[str]:
-        return self._ours("ps", "--all", "--format", "{{.Names}}")
+    def clusters(self) -> set[str]:
+        """The names of the kind clusters that are written down."""
+        return {path.stem for path in (self.state / "drakit" / "kind").glob("*.json")}
 
-    def networks(self) -> set[str]:
-        return self._ours("network", "ls", "--format", "{{.Name}}")
+    def left(self, clusters: set[str]) -> set[str]:
+        """Names of containers and networks of these clusters; others use the engine, too."""
+        names = {
+            *self.engine.run("ps", "--all", "--format", "{{.Names}}").split(),
+            *self.engine.run("network", "ls", "--format", "{{.Name}}").split(),
+        }
+        return {name for name in names if any(name.startswith(cluster) for cluster in clusters)}
 
-    def _ours(self, *words: str) -> set[str]:
-        """Names of clusters of drakit: others use the engine, too."""
-        return {name for name in self.engine.run(*words).split() if name.startswith("drakit-")}
-
-    def check_clean(self, containers: set[str], networks: set[str]) -> None:
-        """Nothing is left but the containers and networks that were there before."""
+    def check_clean(self, clusters: set[str]) -> None:
+        """Nothing is left of anything that this has started."""
         until(lambda: not self.processes(), f"the end of {self.processes()}", 30.0)
-        assert self.containers() <= containers
-        assert self.networks() <= networks
+        assert self.left(clusters) == set()
         assert str(self.temporary) not in Path("/proc/self/mountinfo").read_text()
-        assert not list(self.temporary.iterdir())
-        assert not [path for path in self.state.rglob("*") if path.is_file() and path.name != "lock"]
+        assert list(self.temporary.iterdir()) == []
+        assert [path for path in self.state.rglob("*") if path.is_file() and path.name != "lock"] == []
 
 
 def make_pod(api: Client, name: str, spec: dict[str, Any], namespace: str = "default") -> None:

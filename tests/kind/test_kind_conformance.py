@@ -42,9 +42,9 @@ def test_the_go_driver_gets_no_false_alarm(shared: Drakit, record: Record) -> No
 def test_a_kept_cluster_is_used_again(shared: Drakit, record: Record) -> None:
     chosen = {"ALC-CDI-01": "pass", "ALC-KUB-01": "pass", "ALC-REL-07": "pass", "DRV-REG-01": "pass"}
     focus = [word for name in chosen for word in ("--focus", name)]
-    before = shared.containers()
+    before = shared.clusters()
     found = report(shared, "driver/reference.yaml", *focus)
     assert verdicts(found) == chosen
-    assert shared.containers() == before
+    assert shared.clusters() == before
     [result] = [item for item in found["results"] if item["id"] == "ALC-CDI-01"]
     assert "--tier kind" in json.dumps(result) or "reproduce" not in result

@@ -29,7 +29,6 @@ def alone(engine: Engine, tmp_path: Path) -> Iterator[Drakit]:
 
 @pytest.mark.parametrize("point", list(failpoints.POINTS))
 def test_nothing_is_left_after_a_run_that_is_killed(alone: Drakit, point: str) -> None:
-    before = alone.containers(), alone.networks()
     variable = {failpoints.VARIABLE: point}
     if point in BY_UP:
         process = alone.start("up", "--tier", "kind", "--nodes", "1", "--no-driver", **variable)
@@ -41,14 +40,17 @@ def test_nothing_is_left_after_a_run_that_is_killed(alone: Drakit, point: str) -
         process = alone.start(*words, **variable)
         _, err = process.communicate(timeout=SECONDS)
         assert process.returncode == -signal.SIGKILL, err
-    alone.start("down").communicate(timeout=SECONDS)
-    alone.check_clean(*before)
+    clusters = alone.clusters()
+    assert len(clusters) == (point != "engine-started")
+    _, err = alone.start("down").communicate(timeout=SECONDS)
+    assert "Traceback" not in err
+    alone.check_clean(clusters)
 
 
 def test_nothing_is_left_of_a_cluster_whose_keeper_is_killed(alone: Drakit) -> None:
-    before = alone.containers(), alone.networks()
     alone.run("up", "--tier", "kind", "--nodes", "1", "--gpus", "1")
     lock = json.loads((alone.state / "drakit" / "clusters" / "drakit" / "lock").read_text())
     os.kill(lock["pid"], signal.SIGKILL)
+    clusters = alone.clusters()
     alone.run("down")
-    alone.check_clean(*before)
+    alone.check_clean(clusters)
