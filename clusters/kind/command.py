@@ -69,6 +69,8 @@ class KindCommand:
         finally:
             timer.cancel()
             _kill(process)
+            if process.stdout is not None:
+                process.stdout.close()
             self._guardian.forget_group(process.pid)
         if code != 0:
             last = "\n  ".join([_words(line) for line in lines if _words(line)][-_LAST_LINES:])

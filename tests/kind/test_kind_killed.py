@@ -17,8 +17,9 @@ from clusters.kind.engine import Engine
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
 
-BY_UP = ("engine-started", "network-created", "kind-create-running", "kubeconfig-written")
-"""Points that are reached with a keeper, which is another process; the others with a run."""
+BY_RUN = ("record-written", "config-written", "containers-running", "suites-running")
+"""Points at which a run of suites is killed; at the others it is the keeper of a cluster."""
+AT_THE_END = ("deleting", "deleted")
 
 
 @pytest.fixture
@@ -30,16 +31,17 @@ def alone(engine: Engine, tmp_path: Path) -> Iterator[Drakit]:
 @pytest.mark.parametrize("point", list(failpoints.POINTS))
 def test_nothing_is_left_after_a_run_that_is_killed(alone: Drakit, point: str) -> None:
     variable = {failpoints.VARIABLE: point}
-    if point in BY_UP:
-        process = alone.start("up", "--tier", "kind", "--nodes", "1", "--no-driver", **variable)
-        _, err = process.communicate(timeout=SECONDS)
-        assert process.returncode == 3, err
-        assert "ended with signal SIGKILL" in err
-    else:
-        words = ("conformance", "driver/reference.yaml", "--tier", "kind", "--focus", "ALC-CDI-01", "--json")
+    if point in BY_RUN:
+        words = ("conformance", "driver/reference.yaml", "--tier", "kind", "--focus", "DRV-REG-01", "--json")
         process = alone.start(*words, **variable)
         _, err = process.communicate(timeout=SECONDS)
         assert process.returncode == -signal.SIGKILL, err
+    else:
+        ends = point in AT_THE_END
+        process = alone.start("up", "--tier", "kind", "--nodes", "1", "--gpus", "1", **variable)
+        _, err = process.communicate(timeout=SECONDS)
+        assert process.returncode == (0 if ends else 3), err
+        assert ends or "ended with signal SIGKILL" in err
     clusters = alone.clusters()
     assert len(clusters) == (point != "engine-started")
     _, err = alone.start("down").communicate(timeout=SECONDS)
