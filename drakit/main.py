@@ -22,6 +22,7 @@ _COMMANDS = {
     "down": "drakit.down",
     "driver": "drakit.driver",
     "hw": "drakit.hw",
+    "kind": "drakit.kind",
     "logs": "drakit.logs",
     "rbac": "drakit.rbac",
     "status": "drakit.status",
@@ -55,6 +56,7 @@ def cli() -> None:
     drakit status, drakit down        show it, end it
     drakit logs COMPONENT             what a component of it has printed
     drakit binaries list              the binaries of real clusters, where they come from
+    drakit kind build-image           a node image for --tier kind, without a registry
     drakit hw create DIR              fake GPU hardware as a directory tree
     drakit driver run --profile gpu   the reference driver on such a tree
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.binaries.cache import Progress
+from clusters.binaries.command import Command
 from clusters.binaries.errors import BinariesError, NotHadError
 from clusters.binaries.releases import E2E, ETCD, RELEASES, Release
 from clusters.guardian import OWNER, Guardian
@@ -24,7 +23,6 @@ MODULES: Final = Path(__file__).parent / "go"
 
 _QUIET_SECONDS: Final = 2.0
 _TELL_SECONDS: Final = 10.0
-_STOP_SECONDS: Final = 0.1
 _LAST_LINES: Final = 12
 # The toolchain fetches a newer one by itself since this version.
 _SELF_UPDATING: Final = (1, 21)
@@ -142,7 +140,7 @@ def run(job: Job, version: str, work: Path, progress: Progress) -> Path:
     start = time.monotonic()
     guardian = Guardian()
     try:
-        process = _Run(
+        process = Command(
             ["go", *job.arguments],
             job.module,
             environment(temporary) | {OWNER: guardian.owner},
@@ -167,51 +165,7 @@ def run(job: Job, version: str, work: Path, progress: Progress) -> Path:
     return target
 
 
-class _Run(threading.Thread):
-    """A command that runs to its end, in a process group of its own.
-
-    It has a thread of its own because an interrupt, which only the main thread gets, would otherwise come between the
-    start of the process and the knowledge of it.
-    """
-
-    def __init__(
-        self, command: list[str], folder: Path, variables: dict[str, str], log: Path, guardian: Guardian
-    ) -> None:
-        super().__init__(name="go", daemon=True)
-        self._command, self._folder, self._variables, self._log = command, folder, variables, log
-        self._guardian = guardian
-        self._process: subprocess.Popen[bytes] | None = None
-        self.code = 0
-        self.error: OSError | None = None
-
-    def run(self) -> None:
-        try:
-            with self._log.open("wb") as output:
-                self._process = subprocess.Popen(  # noqa: S603 - the user's Go, without a shell
-                    self._command,
-                    cwd=self._folder,
-                    env=self._variables,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    process_group=0,
-                )
-            self._guardian.watch_group(self._process.pid)
-            self.code = self._process.wait()
-            self._guardian.forget_group(self._process.pid)
-        except OSError as error:
-            self.error = error
-
-    def stop(self) -> None:
-        """Kill the command and what it has started; returns when it has ended."""
-        while self.is_alive():
-            if self._process is not None and self._process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
-            self.join(_STOP_SECONDS)
-
-
-def _follow(run: _Run, what: str, version: str, start: float, progress: Progress) -> None:
+def _follow(run: Command, what: str, version: str, start: float, progress: Progress) -> None:
     tell, hint = _QUIET_SECONDS, f" with {version}; the first build takes minutes"
     while True:
         run.join(max(0.0, start + tell - time.monotonic()))
