@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from cli_kit import Done, new_cli, until
+from cli_kit import new_cli, until
 from clusters_kit import Up
 from existing_kit import Existing, make
 
@@ -23,8 +23,7 @@ from clusters.proxies.api_proxy import ApiProxy
 from clusters.proxies.client_view import ClientView
 from clusters.proxies.permissions import report
 from conformance import reviewed
-from conformance.model import Verdict
-from tests.existing_world import Snapshot, other_user
+from tests.existing_world import other_user
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -40,84 +39,99 @@ def existing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Existing]:
             up("down", "--all")
 
 
-@dataclass
-class Judged:
-    """A finished run: what it said, its report, its requests, and what was on the cluster before and after."""
-
-    done: Done
-    report: dict[str, Any]
-    calls: list[ApiCall]
-    before: Snapshot
-    after: Snapshot
-
-    def verdicts(self) -> dict[str, str]:
-        return {record["id"]: record["verdict"] for record in self.report["results"]}
-
-
-@pytest.fixture(scope="module")
-def judged(existing: Existing, tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """One whole run with a token of the account that `drakit rbac` prints."""
-    folder = tmp_path_factory.mktemp("judged")
-    token = existing.account()
-    before = existing.snapshot()
-    proxy = ApiProxy(existing.record["server"], _authority(existing))
-    try:
-        view = ClientView(proxy, "run")
-        view.write_kubeconfig(folder / "kubeconfig", token=token)
-        done = existing.judge(folder / "kubeconfig", "--report", folder)
-        calls = list(view.calls())
-    finally:
-        proxy.close()
-    result = json.loads((folder / "report.json").read_text())
-    return Judged(done, result, calls, before, existing.snapshot())
-
-
 def _authority(existing: Existing) -> bytes:
     config = yaml.safe_load(existing.kubeconfig.read_text())
     return base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"])
 
 
-def test_what_a_cluster_of_ours_passes_passes_there(judged: Judged) -> None:
-    assert judged.done.code == 0, judged.done.out + judged.done.err
-    verdicts = judged.verdicts()
+def test_a_run_with_the_printed_rights_uses_them_all_and_leaves_the_cluster_as_it_was(
+    existing: Existing, tmp_path: Path
+) -> None:
+    token = existing.account()
+    before = existing.snapshot()
+    proxy = ApiProxy(existing.record["server"], _authority(existing))
+    try:
+        view = ClientView(proxy, "run")
+        view.write_kubeconfig(tmp_path / "kubeconfig", token=token)
+        done = existing.judge(tmp_path / "kubeconfig", "--report", tmp_path)
+        calls = list(view.calls())
+    finally:
+        proxy.close()
+    assert done.code == 0, done.out + done.err
+    assert existing.snapshot() == before
+    _check_report(json.loads((tmp_path / "report.json").read_text()))
+    _check_rights(calls)
+
+
+def _check_report(report: dict[str, Any]) -> None:
+    """What can be asked passes, what is left out is agreed to and explained."""
+    assert report["cluster"]["tier"] == "existing"
+    results = {record["id"]: record for record in report["results"]}
     # Scheduler, API server and controllers, the installed driver, and what its containers see.
     for name in (
         "ALC-SCH-14",
         "ALC-SEL-22",
         "ALC-CLM-08",
+        "ALC-REL-02",
         "ALC-UPD-02",
         "ALC-CON-11",
         "ALC-CON-12",
         "ALC-CDI-01",
     ):
-        assert verdicts[name] == "pass", name
-    counts = {verdict: list(verdicts.values()).count(verdict) for verdict in set(verdicts.values())}
-    assert counts == {"pass": 72, "known-gap": 2, "skip": 128}
+        assert results[name]["verdict"] == "pass", results[name]
+    assert {record["verdict"] for record in results.values()} == {"pass", "known-gap", "skip"}
+    assert reviewed.unreviewed("existing", reviewed.skips_of(report)) == []
+    reasons = {record["reason"] for record in results.values() if record["verdict"] == "skip"}
+    assert not [reason for reason in reasons if "cannot do" in reason]
+    gaps = [record for record in results.values() if record["verdict"] == "known-gap"]
+    assert all(" --kubeconfig " in record["reproduce"] for record in gaps)
 
 
-def test_only_what_is_agreed_to_is_left_out(judged: Judged) -> None:
-    assert reviewed.unreviewed("existing", reviewed.skips_of(judged.report)) == []
-    reasons = {record["reason"] for record in judged.report["results"] if record["verdict"] == Verdict.SKIP}
-    assert all("cannot do" not in reason for reason in reasons), reasons
-
-
-def test_the_cluster_is_as_it_was_before(judged: Judged) -> None:
-    assert judged.after == judged.before
-
-
-def test_the_printed_rights_are_those_that_a_run_uses(judged: Judged) -> None:
-    found = report(judged.calls, rights.RULES)
+def _check_rights(calls: list[ApiCall]) -> None:
+    """Every request is covered by the printed rules, and every right of them was used."""
+    found = report(calls, rights.RULES)
     assert found.undeclared == ()
-    looks = [call.status for call in judged.calls if call.info.path == "/metrics"]
-    assert looks == [200]
+    assert [call.status for call in calls if call.info.path == "/metrics"] == [200]
     # It is asked for where a status is written, and no request of its own.
     assert [str(unused) for unused in found.unused] == ["update resourceclaims/binding.resource.k8s.io"]
 
 
-def test_the_report_tells_how_to_run_it_again(judged: Judged) -> None:
-    assert judged.report["cluster"]["tier"] == "existing"
-    gaps = [record for record in judged.report["results"] if record["verdict"] == "known-gap"]
-    assert all(" --kubeconfig " in record["reproduce"] for record in gaps)
+def test_images_are_pulled_with_a_copy_of_the_secret_on_the_nodes_that_are_chosen(
+    existing: Existing, tmp_path: Path
+) -> None:
+    secret = {
+        "metadata": {"name": "registry", "namespace": "default"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": base64.b64encode(b'{"auths": {}}').decode()},
+    }
+    existing.admin.create("v1", "secrets", secret)
+    token = existing.account("--image-pull-secret", "default/registry", name="puller")
+    config = other_user(existing.kubeconfig, tmp_path / "kubeconfig", {"token": token})
+    node = existing.record["nodes"][1]
+    before = existing.snapshot()
+    run = existing.start(
+        config,
+        *("--image-pull-secret", "default/registry", "--node-selector", f"kubernetes.io/hostname={node}"),
+        *("--focus", "ALC-CON-12", "--focus", "ALC-SEL-08", "--focus", "ALC-SCH-07", "--report", tmp_path),
+    )
+    pods: dict[str, Any] = {}
+    pause = threading.Event()
+    while run.poll() is None:
+        pause.wait(0.05)
+        for pod in existing.admin.list("v1", "pods"):
+            if pod["metadata"]["namespace"].startswith("drakit-"):
+                pods[pod["metadata"]["uid"]] = pod
+    done = existing.cli.finish(run)
+    assert done.code == 0, done
+    written = json.loads((tmp_path / "report.json").read_text())
+    results = {record["id"]: record for record in written["results"]}
+    assert [results[name]["verdict"] for name in ("ALC-CON-12", "ALC-SEL-08")] == ["pass", "pass"]
+    assert results["ALC-SCH-07"]["reason"] == f"there is one node for Pods of the kit, {node}"
+    assert pods
+    for pod in pods.values():
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "drakit-pull"}]
+        assert pod["spec"].get("nodeName", node) == node
+    assert existing.snapshot() == before
 
 
 def test_a_run_that_was_killed_is_removed_by_the_next_down_and_nothing_else(existing: Existing) -> None:

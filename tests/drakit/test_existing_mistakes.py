@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters.client import Client
+from clusters.client import Client, ClientError
 from clusters.embedded.cluster import EmbeddedCluster
 from clusters.existing import rights
 from clusters.interface import ClusterSpec
 from clusters.tls import Authority
+from conformance.cluster import manifests
 from conformance.cluster.manifests import resource_slice
 from drakit.main import main
 from drakit.rbac import account
@@ -170,6 +171,56 @@ def test_every_right_of_the_printed_account_is_looked_at_before_the_run(cluster:
     enough = Client(cluster.url, cluster.root / "ca.pem", token)
     assert rights.lacking(enough, rights.RULES) == []
     enough.close()
+
+
+def test_consumers_and_allocations_cannot_be_written_without_the_right_to_bind(
+    cluster: EmbeddedCluster,
+) -> None:
+    client = cluster.client()
+    claim = manifests.claim("bound", manifests.claim_spec([manifests.request("class")]))
+    stored = client.create("resource.k8s.io/v1", "resourceclaims", claim, "default")
+    stored["status"] = {
+        "allocation": {
+            "devices": {"results": [{"request": "device", "driver": DRIVER, "pool": "p", "device": "d"}]}
+        }
+    }
+    unbound = Client(
+        cluster.url,
+        cluster.root / "ca.pem",
+        _account(
+            client,
+            "unbound",
+            lambda role: role["rules"].remove(
+                next(rule for rule in role["rules"] if rule.get("resources") == ["resourceclaims/binding"])
+            ),
+        ),
+    )
+    with pytest.raises(ClientError, match="resourceclaims/binding"):
+        unbound.update("resource.k8s.io/v1", "resourceclaims", stored, "status")
+    unbound.close()
+    bound = Client(cluster.url, cluster.root / "ca.pem", _account(client, "bound", lambda role: None))
+    bound.update("resource.k8s.io/v1", "resourceclaims", stored, "status")
+    bound.close()
+
+
+def test_the_printed_manifests_are_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rbac", "--name", "ci", "--namespace", "tools", "--image-pull-secret", "registry/pull"]) == 0
+    objects = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert [(obj["kind"], obj["metadata"]) for obj in objects] == [
+        ("ServiceAccount", {"name": "ci", "namespace": "tools"}),
+        ("ClusterRole", {"name": "ci"}),
+        ("ClusterRoleBinding", {"name": "ci"}),
+        ("Role", {"name": "ci-pull-secret", "namespace": "registry"}),
+        ("RoleBinding", {"name": "ci-pull-secret", "namespace": "registry"}),
+    ]
+    who = [{"kind": "ServiceAccount", "name": "ci", "namespace": "tools"}]
+    assert objects[2]["subjects"] == objects[4]["subjects"] == who
+    assert objects[3]["rules"] == [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["pull"]}
+    ]
+    assert {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]} in objects[1]["rules"]
+    # Nobody has all rights of anything.
+    assert "*" not in yaml.safe_dump_all(objects)
 
 
 def _account(client: Client, name: str, change_role: Any) -> str:
