@@ -34,14 +34,14 @@ from drakit.tiers import Tier
 @click.option(
     "--tier",
     type=click.Choice(tiers.NAMES),
-    help="The kind of cluster: drakit's own, which needs nothing, or real Kubernetes, which needs root.  "
+    help="The kind of cluster: drakit's own, which needs nothing, real Kubernetes, which needs root, or kind's.  "
     f"[default: {tiers.DEFAULT}]",
 )
 @click.option(
     "--kubernetes-version",
     metavar="VERSION",
     default="",
-    help="Kubernetes of a local cluster, such as 1.36.  [default: the latest]",
+    help="Kubernetes of a local or kind cluster, such as 1.36.  [default: the latest]",
 )
 @click.option(
     "--binaries",

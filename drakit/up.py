@@ -70,14 +70,15 @@ class KitBrokeError(Exception):
     type=click.Choice(tiers.NAMES),
     default=tiers.DEFAULT,
     show_default=True,
-    help="embedded: drakit's own components; local: real Kubernetes and kubelets as processes, as root.",
+    help="embedded: drakit's own components; local: real Kubernetes and kubelets as processes, as root; "
+    "kind: real Kubernetes in containers.",
 )
 @click.option(
     "--kubernetes-version",
     metavar="VERSION",
     default=gates.LATEST,
     show_default=True,
-    help=f"Kubernetes of a local cluster: {', '.join(gates.VERSIONS)}, or one of their patch releases.",
+    help=f"Kubernetes of a local or kind cluster: {', '.join(gates.VERSIONS)}, or one of their patch releases.",
 )
 @click.option(
     "--binaries",
@@ -131,7 +132,7 @@ def command(
 
     It runs in the background until "drakit down". Of the embedded tier every component is drakit's own and runs without
     root; of the local tier all are Kubernetes' own, and need root. Neither needs Docker, and what runs in containers is
-    simulated (docs/cluster.md says what they can do).
+    simulated (docs/cluster.md says what they can do). Nodes of the kind tier are containers; what runs on them is real.
     """
     if gpus is not None and machine is not None:
         raise UserError("--gpus and --machine exclude each other: a machine has its number of GPUs")
