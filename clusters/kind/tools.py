@@ -9,6 +9,7 @@ from pathlib import Path
 from clusters.kind import binary, engine, leftovers
 from clusters.kind.binary import Kind
 from clusters.kind.engine import Engine
+from clusters.kind.image import node_image, probe_archive
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,17 @@ class Tools:
 
 
 def find(version: str, progress: Callable[[str], None]) -> Tools:
-    """The tools for clusters of a Kubernetes version; the engine is to be closed. Raises ClusterError."""
+    """The tools for clusters of a Kubernetes version; the engine is to be closed. Raises ClusterError.
+
+    What killed runs have left is taken away before.
+    """
     command = binary.find(progress)
+    archive = probe_archive(progress)
     found = engine.find(progress)
     try:
         leftovers.sweep(progress)
-        raise NotImplementedError
+        image = node_image(found, version, progress)
     except BaseException:
         found.close()
         raise
+    return Tools(found, command, image, archive)
