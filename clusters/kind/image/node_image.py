@@ -211,18 +211,18 @@ class _Build:
             for path in sorted(source.rglob("*")):
                 if path.is_file():
                     name = path.relative_to(source)
-                    program = name.parts[:2] == ("kind", "bin") or name.parts[:3] == ("usr", "local", "bin")
-                    _copy(path, files / name, 0o755 if program else 0o644)
+                    runs = name.parts[:2] == ("kind", "bin") or name.parts[:3] == ("usr", "local", "bin")
+                    _copy(path, files / name, 0o755 if runs else 0o644)
         version = files / "kind" / "version"
         version.write_text(self._recipe.release.kubernetes, encoding="ascii")
         version.chmod(0o644)
         _link(tree, context / "rootfs.tar")
-        for place, names in (
+        for place, programs_in_it in (
             ("bin", [program.name for program in (*CONTAINERD, CRICTL)]),
             ("ubin", ["kubeadm", "kubelet", "kubectl"]),
         ):
-            for name in names:
-                _link(self._paths[name], context / place / name)
+            for program in programs_in_it:
+                _link(self._paths[program], context / place / program)
         (context / "Dockerfile").write_text(self._recipe.dockerfile(), encoding="utf-8")
         for folder in (context, *context.rglob("*")):
             if folder.is_dir():

@@ -44,6 +44,9 @@ PACKAGES: Final = (
 )
 """Debian packages of a node, those of kind's own base image without network storage and FUSE."""
 
+_FORMAT: Final = 2
+"""Counts up when the same parts are put together in another way."""
+
 _STEPS: Final = (
     # What a container must not do that a machine does at its start; as kind's base image.
     "find /lib/systemd/system/sysinit.target.wants/ -name systemd-tmpfiles-setup.service -delete",
@@ -120,6 +123,7 @@ def recipe(release: Release) -> Recipe:
         MODULES / "etcd",
     }
     parts = [
+        str(_FORMAT),
         archive.architecture(),
         release.kubernetes,
         release.etcd,
