@@ -40,6 +40,7 @@ _LACKS: Final = {
 }
 """Why clusters that the kit has not started cannot do what others can, by the words of conformance/tiers.yaml."""
 
+_SECRET_LENGTH: Final = 8
 _BUSY_SECONDS: Final = 35.0
 _SAY_AFTER: Final = 2.0
 _POLL: Final = 0.2
@@ -107,6 +108,7 @@ class ExistingCluster:
         self.progress = progress
         self._options = options
         self._closed = self._begun = self._installed = False
+        self._uses = 0
         self.lacks = dict(_LACKS)
         self._secret: Mapping[str, Any] | None = None
         self._client = _GatedClient.of(connection.server, connection.credentials)
@@ -266,23 +268,26 @@ class ExistingCluster:
 
     def redact(self, text: str) -> str:
         """The text without the token, and without what is in the pull secret."""
-        hidden = [base64.b64decode(value).decode(errors="replace") for value in self._secrets()]
+        values = (self._secret or {}).get("data", {}).values()
+        hidden = [base64.b64decode(value).decode(errors="replace") for value in values]
         with contextlib.suppress(OSError):
             hidden.append(self.connection.credentials.token())
-        for secret in filter(None, hidden):
-            text = text.replace(secret, "[token]")
+        for secret in hidden:
+            # What is shorter is no secret, and in too many words.
+            text = text.replace(secret, "[token]") if len(secret) >= _SECRET_LENGTH else text
         return text
 
-    def _secrets(self) -> Sequence[str]:
-        return list((self._secret or {}).get("data", {}).values())
-
     def __enter__(self) -> Self:
+        self._uses += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        """Whoever entered first closes it: that is after reports, which a clean-up that fails must not prevent."""
+        self._uses -= 1
+        if not self._uses:
+            self.close()
 
     def close(self) -> None:
         """Remove everything that this run has made, and wait until it is gone.
