@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ from clusters.log_files import LogFile
 from clusters.process import child_environment
 
 _LAST_LINES: Final = 6
+_MAKING_SECONDS: Final = 30.0
+_POLL: Final = 0.1
 _DONE: Final = "✓"
 
 
@@ -84,7 +87,27 @@ def _words(line: str) -> str:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    """End kind and what it has started, but let containers that are being made come to be.
+
+    The engine makes them whether or not anybody waits: one that comes later would not be found by who removes them.
+    """
+    if process.poll() is not None:
+        return
+    process.kill()
+    deadline = time.monotonic() + _MAKING_SECONDS
+    while _makes_containers(process.pid) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _makes_containers(group: int) -> bool:
+    """Whether a `docker run` of a process group is at work."""
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            # The command name may hold spaces and parentheses; the group is the third field after it.
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[2]) == group and (folder / "cmdline").read_bytes().split(b"\0")[1] == b"run":
+                return True
+    return False

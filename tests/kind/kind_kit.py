@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -46,6 +47,8 @@ class Drakit:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, **own, **more},
+            # A shell that runs these tests in the background has it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *words: str, code: int = 0, **more: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kind_kit import SECONDS, Drakit
+from kind_kit import SECONDS, Drakit, until
 
 from clusters.kind import failpoints
 from clusters.kind.engine import Engine
@@ -55,4 +55,17 @@ def test_nothing_is_left_of_a_cluster_whose_keeper_is_killed(alone: Drakit) -> N
     os.kill(lock["pid"], signal.SIGKILL)
     clusters = alone.clusters()
     alone.run("down")
+    alone.check_clean(clusters)
+
+
+@pytest.mark.parametrize("words", [("up", "--nodes", "1"), ("conformance", "driver/reference.yaml")])
+def test_nothing_is_left_of_a_start_that_is_interrupted(alone: Drakit, words: tuple[str, ...]) -> None:
+    process = alone.start(*words, "--tier", "kind")
+    until(lambda: any("control-plane" in name for name in alone.left(alone.clusters())), "a node is there")
+    clusters = alone.clusters()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode != 0
+    assert "Traceback" not in err
+    # Without any `drakit down`.
     alone.check_clean(clusters)
