@@ -28,7 +28,7 @@ def shared(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """The command where the session's cluster is."""
     state = tmp_path_factory.mktemp("state")
     with (
-        tempfile.TemporaryDirectory(prefix="dt-", dir="/tmp") as temporary,
+        tempfile.TemporaryDirectory(prefix="", dir="/tmp") as temporary,
         pytest.MonkeyPatch.context() as patch,
     ):
         drakit = Drakit(state, Path(temporary), engine)

@@ -24,7 +24,7 @@ AT_THE_END = ("deleting", "deleted")
 
 @pytest.fixture
 def alone(engine: Engine, tmp_path: Path) -> Iterator[Drakit]:
-    with tempfile.TemporaryDirectory(prefix="dt-", dir="/tmp") as temporary:
+    with tempfile.TemporaryDirectory(prefix="", dir="/tmp") as temporary:
         yield Drakit(tmp_path, Path(temporary), engine)
 
 
