@@ -93,6 +93,8 @@ def _sweep(record: ClusterRecord, progress: Progress) -> None:
     with engines.reopen(record.engine, progress) as engine:
         remove_containers(engine, record.name)
         remove_network(engine, record.name)
+        # What the engine was making for a command that was killed is there by now.
+        remove_containers(engine, record.name)
     remove_root(Path(record.root))
     records.remove(record.name)
 
