@@ -222,6 +222,12 @@ def runtime_config(chosen: Mapping[str, bool], version: str = LATEST) -> dict[st
     return dict.fromkeys(sorted(needed - {_NONE}), True)
 
 
+def needed_api(name: str, version: str = LATEST) -> str:
+    """The group version, off by default, that a gate needs to be served in a version; "" when there is none."""
+    api = _API[name][VERSIONS.index(version)] if name in _API and version in VERSIONS else _NONE
+    return "" if api == _NONE else api
+
+
 def versions_of(name: str) -> tuple[str, ...]:
     """The versions that have a gate, oldest first."""
     return tuple(version for version in VERSIONS if name in GATES[version])

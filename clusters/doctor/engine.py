@@ -96,7 +96,7 @@ def _endpoint(host: Host, command: Path) -> tuple[str, str]:
 def _spawnable(host: Host) -> str | None:
     if host.user_id() != 0:
         return "an engine of drakit's own needs root"
-    lacking = [name for name in ENGINE_PROGRAMS if host.which(name) is None]
+    lacking = [name for name in ENGINE_PROGRAMS if host.which_of_root(name) is None]
     return f"an engine of drakit's own needs {', '.join(lacking)}" if lacking else None
 
 

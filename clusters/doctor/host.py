@@ -20,6 +20,7 @@ from clusters.binaries import cache
 _SECONDS: Final = 15.0
 _CONNECT_SECONDS: Final = 2.0
 _TIMED_OUT: Final = 124
+_SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Host(Protocol):
 
     def which(self, program: str) -> Path | None:
         """Where a program of PATH is."""
+        ...
+
+    def which_of_root(self, program: str) -> Path | None:
+        """Where a program of PATH, or of the folders of root's programs, is."""
         ...
 
     def run(self, *command: str) -> Ran:
@@ -123,6 +128,11 @@ class RealHost:
     def which(self, program: str) -> Path | None:
         """Where a program of PATH is."""
         found = shutil.which(program)
+        return Path(found) if found else None
+
+    def which_of_root(self, program: str) -> Path | None:
+        """The same, or in one of the folders that are not in everybody's PATH."""
+        found = shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:{_SBIN}")
         return Path(found) if found else None
 
     def run(self, *command: str) -> Ran:

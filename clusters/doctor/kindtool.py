@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from clusters.binaries import programs
 from clusters.binaries.releases import RELEASES
 from clusters.doctor import engine
 from clusters.doctor.engine import Engine
 from clusters.doctor.host import Host
 from clusters.doctor.local import Go, look_go
 from clusters.doctor.model import KIND, Check, Finding, Wanted, missing, ok, unknown, warning
+from clusters.kind import binary
+from clusters.kind.binary import OLDEST
 
-OLDEST: Final = (0, 31)
-"""The first kind whose nodes start with the kubeadm of the versions that are known here."""
-PINNED: Final = "v0.33.0"
+PINNED: Final = programs.KIND.version
 """The kind that is built when there is none."""
 IMAGE_ENVIRONMENT: Final = "DRAKIT_KIND_IMAGE"
 OWN_IMAGE, STOCK_IMAGE = "drakit/node", "kindest/node"
@@ -36,13 +37,12 @@ class Kind:
     @property
     def version(self) -> tuple[int, ...]:
         """Its numbers; none when it does not tell."""
-        found = re.search(r"\bv?(\d+)\.(\d+)\.(\d+)", self.said)
-        return tuple(map(int, found.groups())) if found else ()
+        return binary.parse(self.said) or ()
 
 
 def look_kind(host: Host, wanted: Wanted) -> Kind:
     """In PATH, or in the cache."""
-    cached = host.cache_folder().parent / "kind" / PINNED / "kind"
+    cached = host.cache_folder() / programs.KIND.shelf / programs.KIND.name
     path = host.which("kind") or (cached if host.kind_of(cached) == "file" else None)
     said = host.run(str(path), "version").last_line if path else ""
     return Kind(path, said, look_go(host, wanted))

@@ -12,13 +12,6 @@ from clusters.doctor.model import EMBEDDED, KIND, LOCAL, TIERS, Check, Finding, 
 from clusters.gates import GateError
 from clusters.versions import API_VERSIONS, served
 
-NEEDED_APIS: Final[Mapping[str, Mapping[str, str]]] = {
-    "DRADeviceTaintRules": {"1.35": "resource.k8s.io/v1alpha3", "1.36": "resource.k8s.io/v1beta2"},
-    "DRAResourcePoolStatus": {"1.36": "resource.k8s.io/v1alpha3", "1.37": "resource.k8s.io/v1alpha3"},
-    "GenericWorkload": {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"},
-}
-"""Gate to Kubernetes version to the API version, off by default there, without which components wait for ever."""
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -130,13 +123,19 @@ def judge_api(setting: Setting) -> Finding:
     lacking = {
         name: api
         for name, on in setting.gates.items()
-        if on and (api := NEEDED_APIS.get(name, {}).get(setting.version)) and api not in there
+        if on and (api := gates.needed_api(name, setting.version)) and api not in there
     }
-    if lacking:
-        needs = "; ".join(f"{name} needs {api}, which is not served" for name, api in lacking.items())
-        words = ",".join(f"{api}=true" for api in sorted(set(lacking.values())))
-        return missing(f"{needs}: components that ask for it wait for ever", f"add --runtime-config {words}")
-    return ok("the APIs that the gates need are served")
+    if not lacking:
+        return ok("the APIs that the gates need are served")
+    needs = "; ".join(f"{name} needs {api}, which is not served" for name, api in lacking.items())
+    words = ",".join(f"{api}=true" for api in sorted(set(lacking.values())))
+    # For kind what gates need is added, unless somebody says otherwise.
+    switched_off = any(setting.apis.get(api) is False for api in lacking.values())
+    return missing(
+        f"{needs}: components that ask for it wait for ever",
+        f"add --runtime-config {words}",
+        blocks=None if switched_off else [EMBEDDED, LOCAL],
+    )
 
 
 def judge_runtime_config(setting: Setting) -> Finding:

@@ -183,7 +183,8 @@ def different_gates(s: Scene) -> None:
 
 def cpu_driver(device: Any, driver: str = "dra.example.com", **configuration: str) -> Act:
     def act(s: Scene) -> None:
-        s.node(kubelet=Kubelet(**configuration) if configuration else None)
+        kubelet = Kubelet(**configuration) if configuration else None
+        s.node(kubelet=kubelet, declaredFeatures=["DRANodeAllocatableResources"])
         s.slice("s1", [{"name": "cpu-0", **device}], driver=driver)
 
     return act

@@ -54,6 +54,9 @@ class ToldHost(RealHost):
     def user_id(self) -> int:
         return self.user
 
+    def which_of_root(self, program: str) -> Path | None:
+        return self.which(program)
+
     def room(self, path: Path) -> Room:
         return self.free.get(str(path)) or Room(path, 100 << 30, 1_000_000)
 
@@ -495,6 +498,14 @@ def test_a_check_says_whom_it_blocks(scene: Scene) -> None:
         "local": ["memory", "root"],
         "kind": ["memory"],
     }
+
+
+def test_what_a_gate_needs_is_added_for_kind_unless_it_is_switched_off(scene: Scene) -> None:
+    off = "scheduling.k8s.io/v1beta1=false"
+    for config, blocked in (("", ["embedded", "local"]), (off, ["embedded", "local", "kind"])):
+        wanted = Wanted(feature_gates="GenericWorkload=true", runtime_config=config)
+        found = Checked(CHECKS["gate-api"], CHECKS["gate-api"].run(scene.host, wanted))
+        assert [tier for tier in ("embedded", "local", "kind") if found.blocks(tier)] == blocked
 
 
 def test_a_file_that_may_not_be_read_is_unknown(scene: Scene) -> None:

@@ -9,7 +9,6 @@ from clusters import gates
 from clusters.doctor.cluster.model import ClusterCheck, Problem, doubt, fault, unknown
 from clusters.doctor.cluster.snapshot import GROUP, Snapshot, Values
 from clusters.doctor.model import Wanted
-from clusters.doctor.settings import NEEDED_APIS
 from clusters.gates import GateError
 
 API_SERVER: Final = "kube-apiserver"
@@ -125,9 +124,9 @@ def judge_wanted(snapshot: Snapshot, wanted: Wanted) -> Iterator[Problem]:
 def judge_apis(snapshot: Snapshot, wanted: Wanted) -> Iterator[Problem]:
     """A gate whose API is not served makes who watches it wait for ever, without a word."""
     on: Mapping[str, bool] = snapshot.components.get(API_SERVER, Values()).on
-    for name, history in NEEDED_APIS.items():
-        api = history.get(snapshot.minor)
-        if api and on.get(name) and api not in snapshot.served:
+    for name, value in on.items():
+        api = gates.needed_api(name, snapshot.minor)
+        if value and api and api not in snapshot.served:
             yield fault(
                 f"gate {name}",
                 f"it is on, and {api} is not served: components that ask for it wait for ever",
