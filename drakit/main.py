@@ -57,6 +57,7 @@ def cli() -> None:
     drakit logs COMPONENT             what a component of it has printed
     drakit binaries list              the binaries of real clusters, where they come from
     drakit kind build-image           a node image for --tier kind, without a registry
+    drakit doctor                     what is missing here, or wrong in a cluster, and what mends it
     drakit hw create DIR              fake GPU hardware as a directory tree
     drakit driver run --profile gpu   the reference driver on such a tree
 

@@ -129,12 +129,12 @@ def judge_api(setting: Setting) -> Finding:
         return ok("the APIs that the gates need are served")
     needs = "; ".join(f"{name} needs {api}, which is not served" for name, api in lacking.items())
     words = ",".join(f"{api}=true" for api in sorted(set(lacking.values())))
-    # For kind what gates need is added, unless somebody says otherwise.
+    # On real clusters what gates need is added, unless somebody says otherwise.
     switched_off = any(setting.apis.get(api) is False for api in lacking.values())
     return missing(
         f"{needs}: components that ask for it wait for ever",
         f"add --runtime-config {words}",
-        blocks=None if switched_off else [EMBEDDED, LOCAL],
+        blocks=None if switched_off else [EMBEDDED],
     )
 
 
