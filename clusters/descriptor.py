@@ -165,7 +165,9 @@ def load(path: Path, capabilities: Iterable[str]) -> Descriptor:
 def check_start(descriptor: Descriptor) -> None:
     """Raise DocumentError for a driver that cannot be started as a process."""
     if not descriptor.start:
-        problem = "start: is required where drakit starts the cluster; --kubeconfig names one that has the driver"
+        problem = (
+            "start: is required where drakit starts the cluster; --kubeconfig names one that has the driver"
+        )
         raise DocumentError(str(descriptor.path), [problem])
 
 

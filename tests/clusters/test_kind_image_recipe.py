@@ -26,7 +26,13 @@ def test_a_tag_tells_the_version_and_the_recipe() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("SUITE", "trixie"), ("PACKAGES", ("bash",)), ("_STEPS", ("true",)), ("_FORMAT", 0), ("CRICTL", CONTAINERD[0])],
+    [
+        ("SUITE", "trixie"),
+        ("PACKAGES", ("bash",)),
+        ("_STEPS", ("true",)),
+        ("_FORMAT", 0),
+        ("CRICTL", CONTAINERD[0]),
+    ],
 )
 def test_each_part_of_the_recipe_changes_the_tag(
     name: str, value: object, monkeypatch: pytest.MonkeyPatch
