@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from clusters.binaries import programs
-from clusters.binaries.releases import RELEASES
+from clusters.binaries.errors import BinariesError
+from clusters.binaries.releases import RELEASES, find_release
 from clusters.doctor import engine
 from clusters.doctor.engine import Engine
 from clusters.doctor.host import Host
@@ -16,11 +16,13 @@ from clusters.doctor.local import Go, look_go
 from clusters.doctor.model import KIND, Check, Finding, Wanted, missing, ok, unknown, warning
 from clusters.kind import binary
 from clusters.kind.binary import OLDEST
+from clusters.kind.image import probe
+from clusters.kind.image.node import ENVIRONMENT as IMAGE_ENVIRONMENT
+from clusters.kind.image.node import STOCK
+from clusters.kind.image.recipe import recipe
 
 PINNED: Final = programs.KIND.version
 """The kind that is built when there is none."""
-IMAGE_ENVIRONMENT: Final = "DRAKIT_KIND_IMAGE"
-OWN_IMAGE, STOCK_IMAGE = "drakit/node", "kindest/node"
 
 _INSTALL: Final = "install it from https://kind.sigs.k8s.io, or install Go and let drakit build it"
 _BUILD: Final = "drakit kind build-image"
@@ -78,63 +80,103 @@ def judge_kind_version(kind: Kind) -> Finding:
 
 @dataclass(frozen=True)
 class Images:
-    """The node image that is named, the ones that the engine has for the version, and what could build one."""
+    """The node images that could be taken, each with whether the engine has it, "" for what there is not.
+
+    `problem` tells what is wrong with the version, `obstacles` what keeps an image from being built.
+    """
 
     engine: Engine
-    named: str
-    named_there: bool
-    there: tuple[str, ...]
     version: str
-    obstacles: tuple[str, ...]
+    named: str = ""
+    own: str = ""
+    stock: str = ""
+    there: frozenset[str] = frozenset()
+    obstacles: tuple[str, ...] = ()
+    problem: str = ""
 
 
 def look_images(host: Host, wanted: Wanted) -> Images:
-    """Ask the engine for its node images."""
+    """Ask the engine for the images that it could be."""
     found = engine.look(host, wanted)
-    named = host.env(IMAGE_ENVIRONMENT)
-    tags: list[str] = []
-    named_there = False
-    if found.version and found.command is not None:
-        listed = host.run(str(found.command), "image", "ls", "--format", "{{.Repository}}:{{.Tag}}")
-        tags = listed.out.split()
-        named_there = bool(named) and host.run(str(found.command), "image", "inspect", named).code == 0
-    names = tuple(re.escape(name) for name in (OWN_IMAGE, STOCK_IMAGE))
-    pattern = re.compile(rf"({'|'.join(names)}):v{re.escape(wanted.minor)}\.")
-    there = tuple(sorted(tag for tag in tags if pattern.match(tag)))
-    return Images(found, named, named_there, there, wanted.minor, look_builders(host, wanted))
+    try:
+        release = find_release(wanted.version)
+    except BinariesError as error:
+        return Images(found, wanted.minor, problem=str(error))
+    stock = STOCK.get(release.minor, "") if release.pinned else ""
+    named, own = host.env(IMAGE_ENVIRONMENT), recipe(release).tag
+    there = [
+        name
+        for name in (named, own, stock)
+        if name
+        and found.version
+        and found.command is not None
+        and host.run(str(found.command), "image", "inspect", "--format", "{{.Id}}", name).code == 0
+    ]
+    return Images(found, wanted.minor, named, own, stock, frozenset(there), look_builders(host, wanted))
 
 
 def look_builders(host: Host, wanted: Wanted) -> tuple[str, ...]:
     """What keeps an image from being built here."""
     go = look_go(host, wanted)
     lacking = [] if host.user_id() == 0 else ["root is needed"]
-    lacking += [] if host.which("debootstrap") else ["there is no program debootstrap in PATH"]
+    lacking += [] if host.which_of_root("debootstrap") else ["there is no program debootstrap in PATH"]
     lacking += [go.problem] if go.problem else []
     lacking += [] if wanted.minor in RELEASES else [f"Kubernetes {wanted.minor} is not known"]
     return tuple(lacking)
 
 
 def judge_images(images: Images) -> Finding:
-    """Given, own, stock, built: in this order."""
-    if images.named and images.engine.version:
-        if images.named_there:
-            return ok(f"{IMAGE_ENVIRONMENT} names {images.named}")
-        return missing(
-            f"{IMAGE_ENVIRONMENT} names {images.named}, which the engine does not have",
-            f"docker pull {images.named}, or unset {IMAGE_ENVIRONMENT}",
-        )
-    if images.there:
-        return ok(", ".join(images.there))
+    """Given, own, stock: in this order."""
+    if images.problem:
+        return missing(images.problem, "choose another --kubernetes-version")
     if not images.engine.version:
         return unknown("not known, as no engine answers", f"{_BUILD} makes one where none can be pulled")
-    seen = f"the engine has none of Kubernetes {images.version}"
-    if not images.obstacles:
+    if images.named:
+        if images.named in images.there:
+            return ok(f"{IMAGE_ENVIRONMENT} names {images.named}")
         return warning(
-            f"{seen}; a stock one is pulled where a registry can be reached", f"{_BUILD} makes one (minutes)"
+            f"{IMAGE_ENVIRONMENT} names {images.named}, which is not here and is pulled first",
+            f"docker pull {images.named}, or unset {IMAGE_ENVIRONMENT}",
         )
-    return warning(
-        f"{seen}, and none can be built here ({'; '.join(images.obstacles)}); a stock one is pulled if it can be",
-        f"docker pull {STOCK_IMAGE}:TAG, or set {IMAGE_ENVIRONMENT} to one that is there",
+    if images.own in images.there:
+        return ok(images.own)
+    build = _BUILD if not images.obstacles else f"set {IMAGE_ENVIRONMENT}, as none can be built here"
+    if not images.stock:
+        return missing(
+            f"the engine has none of Kubernetes {images.version}, and kind has none to be pulled", build
+        )
+    if images.stock not in images.there:
+        return warning(
+            f"{images.stock} is not here and is pulled first", f"where it cannot be pulled: {build}"
+        )
+    return ok(images.stock)
+
+
+@dataclass(frozen=True)
+class ProbeImage:
+    """The archive of the images that tests start, whether it is there, and the Go that could build it."""
+
+    path: Path
+    there: bool
+    go: Go
+
+
+def look_probe(host: Host, wanted: Wanted) -> ProbeImage:
+    """Look into the cache."""
+    name = f"probe-{probe.recipe(probe.own_program('probe').version)}.tar"
+    path = host.cache_folder().parent / "images" / name
+    return ProbeImage(path, host.kind_of(path) == "file", look_go(host, wanted))
+
+
+def judge_probe(image: ProbeImage) -> Finding:
+    """Without it no Pod of a test starts."""
+    if image.there:
+        return ok(str(image.path))
+    if not image.go.problem:
+        return ok("not made yet; drakit builds it with Go when a cluster needs it")
+    return missing(
+        f"{image.path} is not there, and {image.go.problem}",
+        "install Go from https://go.dev/dl, or bring that file along",
     )
 
 
@@ -170,5 +212,12 @@ CHECKS: Final[tuple[Check[Any], ...]] = (
         (KIND,),
         look_builders,
         judge_builders,
+    ),
+    Check(
+        "probe-image",
+        "What Pods of tests start is there, or Go can build it.",
+        (KIND,),
+        look_probe,
+        judge_probe,
     ),
 )

@@ -9,18 +9,21 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clusters.binaries.releases import find_release
 from clusters.doctor.checks import HOST_CHECKS
 from clusters.doctor.host import Host, RealHost, Room
 from clusters.doctor.local import COMPONENTS
 from clusters.doctor.model import Checked, Finding, State, Wanted, obstacles
+from clusters.kind.image.recipe import recipe
 
+OWN = recipe(find_release("1.37")).tag
 CHECKS = {check.id: check for check in HOST_CHECKS}
 KERNEL = {
     "proc/sys/fs/inotify/max_user_instances": "1024\n",
@@ -132,7 +135,7 @@ class Scene:
         *,
         name: str = "Docker version 29.1.0, build abc",
         version: str = "29.1.0",
-        images: str = "drakit/node:v1.37.2-0123456789ab",
+        images: Sequence[str] = (OWN,),
         problem: str = "",
         context: str = "default",
         endpoint: str = "",
@@ -154,8 +157,7 @@ case "$1 $2" in
   "info "*) /bin/cat {self.folder}/docker-info.json ;;
   "context show") echo {context} ;;
   "context inspect") echo {endpoint} ;;
-  "image ls") printf '%s\\n' {images} ;;
-  "image inspect") exit 1 ;;
+  "image inspect") for there in {" ".join(images)}; do [ "$5" = "$there" ] && exit 0; done; exit 1 ;;
   *) exit 64 ;;
 esac"""
         self.program("docker", cases)
@@ -429,13 +431,22 @@ PROVOKED: list[tuple[str, Act, State, str]] = [
         MISSING,
         "does not tell its version: broken",
     ),
-    ("node-image", lambda s: s.docker(images="kindest/node:v1.36.1"), WARNING, "has none of Kubernetes 1.37"),
+    ("node-image", lambda s: s.docker(images=[]), WARNING, "kindest/node:v1.37.0@sha256:"),
+    (
+        "node-image",
+        lambda s: (want(version="1.36")(s), s.docker(images=[])),
+        MISSING,
+        "none of Kubernetes 1.36",
+    ),
     (
         "node-image",
         lambda s: s.patch.setenv("DRAKIT_KIND_IMAGE", "my/node:1"),
-        MISSING,
+        WARNING,
         "names my/node:1, which",
     ),
+    ("node-image", lambda s: s.no_engine(), UNKNOWN, "no engine answers"),
+    ("node-image", want(version="1.20"), MISSING, "1.20"),
+    ("probe-image", lambda s: s.remove("go"), MISSING, "is not there, and there is no program go"),
     ("node-image-build", lambda s: s.remove("debootstrap"), WARNING, "no program debootstrap in PATH"),
 ]
 
