@@ -100,6 +100,7 @@ class Client:
         self._url = url.rstrip("/")
         self._pool = pool
         self._token = token
+        self._headers: Mapping[str, str] = _HEADERS
 
     def close(self) -> None:
         """Give back the connections."""
@@ -136,7 +137,7 @@ class Client:
         stream: bool,
     ) -> urllib3.BaseHTTPResponse:
         url = self._url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
-        headers = {**_HEADERS, "Content-Type": content_type}
+        headers = {**self._headers, "Content-Type": content_type}
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         try:
             if token := self._token():

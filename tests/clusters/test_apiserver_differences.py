@@ -366,7 +366,7 @@ def test_a_strict_strategic_patch_is_quoted_as_it_was_merged(http: Http) -> None
     assert "map[metadata:map[annotations:map[b:c] labels:map[app:<nil>] odd:1]]" in answer["message"]
 
 
-def test_an_apply_respells_by_digits_alone_in_other_versions(http: Http) -> None:
+def test_an_apply_in_another_version_conflicts_over_another_spelling(http: Http) -> None:
     def whole(version: str) -> dict[str, Any]:
         body = sized_claim("a", "1024Mi", version)
         body["spec"]["devices"]["requests"][0]["exactly"]["allocationMode"] = "All"
@@ -374,7 +374,11 @@ def test_an_apply_respells_by_digits_alone_in_other_versions(http: Http) -> None
 
     http.created(f"{CLAIMS}?fieldManager=one", whole("v1"))
     path = f"{GROUP}/v1beta2/namespaces/default/resourceclaims/a?fieldManager=m1"
-    assert http.patch(path, whole("v1beta2"), APPLY).code == 200
+    answer = http.patch(path, whole("v1beta2"), APPLY)
+    text = (
+        'Apply failed with 1 conflict: conflict with "one" using resource.k8s.io/v1: .spec.devices.requests'
+    )
+    assert (answer.code, answer.json["message"]) == (409, text)
 
 
 def test_repeated_items_stop_an_apply_over_other_versions(http: Http) -> None:

@@ -157,10 +157,12 @@ def version_of(kind: str) -> str:
 
 def table(client: Client, path: str) -> tuple[list[str], list[list[Any]]]:
     """Columns and rows of the table that the API server makes of a path."""
-    url, headers = (
-        client._url + path,
-        {**client._headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"},
-    )
+    url = client._url + path
+    headers = {
+        **client._headers,
+        "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "Authorization": f"Bearer {client._token()}",
+    }
     answer = json.loads(client._pool.request("GET", url, headers=headers, timeout=30.0).data)
     columns = [column["name"] for column in answer["columnDefinitions"] if column["priority"] == 0]
     return columns, [row["cells"][: len(columns)] for row in answer.get("rows") or []]
