@@ -5,6 +5,7 @@ Pure: no I/O, no clock. `Allocator` answers for one pod; `AllocatedDevices` keep
 
 from .allocator import Allocator
 from .errors import AllocationCancelledError, AllocationError, NodeError
+from .features import Implementation
 from .model import DeviceID, PoolID, SliceCache
 from .node_match import NodeSelection, NodeSelectorError
 from .selectors import CelCache
@@ -18,6 +19,7 @@ __all__ = [
     "Allocator",
     "CelCache",
     "DeviceID",
+    "Implementation",
     "NodeError",
     "NodeSelection",
     "NodeSelectorError",

@@ -12,7 +12,7 @@ from .capacity import CapacityError, fits
 from .constraints import Constraint, DistinctAttribute, MatchAttribute, static_attribute
 from .counters import Baseline, PoolCounters
 from .errors import AllocationCancelledError, AllocationError, NodeError
-from .features import Features
+from .features import Features, Implementation
 from .model import Device, PoolID, SliceCache
 from .node_match import NodeSelectorError
 from .pools import Pool, SliceIndex, gather
@@ -54,14 +54,17 @@ class Allocator:
         cel: CelCache,
         slice_cache: SliceCache | None = None,
         new_share_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        implementation: Implementation | None = None,
     ) -> None:
         """All objects are those of resource.k8s.io/v1 as plain dicts.
 
         `gates`: feature gates of the scheduler. `claims`: the unallocated claims of the pod in its order. `classes`:
         DeviceClass by name or None. `slices`: all ResourceSlices, with the taints of DeviceTaintRules already in
         them. `cel` and `slice_cache` should live as long as the scheduler: they make later attempts fast.
+        `implementation`: which of upstream's allocators to follow; None for the one that a scheduler runs with
+        these gates.
         """
-        features = Features.from_gates(gates)
+        features = Features.from_gates(gates, implementation)
         self._claims = claims
         self._cluster = _Cluster(
             features=features,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from dra_api import features as gates
+
+Implementation = Literal["stable", "incubating", "experimental"]
+"""One of upstream's three allocators. They differ in a few results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +17,8 @@ class Features:
     """The switches of the allocator.
 
     Upstream runs the first of its implementations stable, incubating and experimental that supports everything
-    that is on. They differ in a few results, so two properties tell which one that is. Source: kubernetes
-    v1.37.2 `dynamicresources.go` (AllocatorFeatures), dynamic-resource-allocation `structured/allocator.go`.
+    that is on, unless it is told which one. Source: kubernetes v1.37.2 `dynamicresources.go` (AllocatorFeatures),
+    dynamic-resource-allocation `structured/allocator.go`.
     """
 
     admin_access: bool = False
@@ -29,9 +32,11 @@ class Features:
     optional_node_operations: bool = False
     derived_attributes: bool = False
     compatibility_groups: bool = False
+    told: Implementation | None = None
+    """The implementation to follow; None for the first that supports what is on."""
 
     @classmethod
-    def from_gates(cls, enabled: Mapping[str, bool]) -> Self:
+    def from_gates(cls, enabled: Mapping[str, bool], told: Implementation | None = None) -> Self:
         """The switches for feature gates of the scheduler; what is not named has its default of 1.37."""
         on = {**gates.DEFAULTS_1_37, **enabled}
         return cls(
@@ -46,24 +51,31 @@ class Features:
             optional_node_operations=on[gates.OPTIONAL_NODE_OPERATIONS],
             derived_attributes=on[gates.DERIVED_ATTRIBUTES],
             compatibility_groups=on[gates.COMPATIBILITY_GROUPS],
+            told=told,
         )
 
     @property
-    def experimental(self) -> bool:
-        """Whether upstream would run its experimental implementation."""
-        return (
+    def implementation(self) -> Implementation:
+        """The implementation that upstream runs."""
+        if self.told is not None:
+            return self.told
+        if (
             self.list_type_attributes
             or self.optional_node_operations
             or self.derived_attributes
             or self.compatibility_groups
-        )
+        ):
+            return "experimental"
+        if self.binding_conditions or self.consumable_capacity or self.fractional_capacity_range:
+            return "incubating"
+        return "stable"
+
+    @property
+    def experimental(self) -> bool:
+        """Whether upstream runs its experimental implementation."""
+        return self.implementation == "experimental"
 
     @property
     def stable(self) -> bool:
-        """Whether upstream would run its stable implementation."""
-        return not (
-            self.experimental
-            or self.binding_conditions
-            or self.consumable_capacity
-            or self.fractional_capacity_range
-        )
+        """Whether upstream runs its stable implementation."""
+        return self.implementation == "stable"

@@ -36,7 +36,12 @@ class CostLimitExceededError(Exception):
 
 
 class CelRuntimeError(Exception):
-    """An evaluation without a result; the text is that of a scheduler, hints included."""
+    """An evaluation without a result; the text is that of a scheduler, hints included.
+
+    `cost` is what it had cost up to then, in CEL's units; None when it had not begun or was not metered.
+    """
+
+    cost: int | None = None
 
     def __init__(self, message: str) -> None:
         if "no such key:" in message:

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// defaults are those of Kubernetes 1.37 for the gates that concern the allocator.
+var defaults = map[string]bool{
+	"DRAAdminAccess":               true,
+	"DRAConsumableCapacity":        true,
+	"DRADerivedAttributes":         false,
+	"DRADeviceBindingConditions":   true,
+	"DRADeviceCompatibilityGroups": false,
+	"DRADeviceTaints":              true,
+	"DRAFractionalCapacityRange":   true,
+	"DRAListTypeAttributes":        false,
+	"DRAOptionalNodeOperations":    false,
+	"DRAPartitionableDevices":      true,
+	"DRAPrioritizedList":           true,
+	"DRAResourceClaimDeviceStatus": true,
+}
+
+func gates(set map[string]bool) map[string]bool {
+	result := maps.Clone(defaults)
+	maps.Copy(result, set)
+	return result
+}
+
+// features is what kube-scheduler passes to the allocator for its feature gates.
+func features(on map[string]bool) structured.Features {
+	return structured.Features{
+		AdminAccess:             on["DRAAdminAccess"],
+		CompatibilityGroups:     on["DRADeviceCompatibilityGroups"],
+		ConsumableCapacity:      on["DRAConsumableCapacity"],
+		DerivedAttributes:       on["DRADerivedAttributes"],
+		DeviceBindingAndStatus:  on["DRADeviceBindingConditions"] && on["DRAResourceClaimDeviceStatus"],
+		DeviceTaints:            on["DRADeviceTaints"],
+		FractionalCapacityRange: on["DRAFractionalCapacityRange"],
+		ListTypeAttributes:      on["DRAListTypeAttributes"],
+		OptionalNodeOperations:  on["DRAOptionalNodeOperations"],
+		PartitionableDevices:    on["DRAPartitionableDevices"],
+		PrioritizedList:         on["DRAPrioritizedList"],
+	}
+}
+
+func celFeatures(on map[string]bool) cel.Features {
+	return cel.Features{
+		EnableConsumableCapacity: on["DRAConsumableCapacity"],
+		EnableListTypeAttributes: on["DRAListTypeAttributes"],
+	}
+}
+
+type allocateLine struct {
+	Node           *corev1.Node                 `json:"node"`
+	Nodes          []*corev1.Node               `json:"nodes"`
+	Repeat         int                          `json:"repeat"`
+	Claims         []*resourceapi.ResourceClaim `json:"claims"`
+	DeviceClasses  classes                      `json:"deviceClasses"`
+	ResourceSlices []*resourceapi.ResourceSlice `json:"resourceSlices"`
+	Allocated      allocated                    `json:"allocated"`
+	FeatureGates   map[string]bool              `json:"featureGates"`
+}
+
+type allocated struct {
+	Devices  []string                                                   `json:"devices"`
+	Shared   []string                                                   `json:"shared"`
+	Capacity map[string]map[resourceapi.QualifiedName]resource.Quantity `json:"capacity"`
+}
+
+type classes []*resourceapi.DeviceClass
+
+func (c classes) List() ([]*resourceapi.DeviceClass, error) { return c, nil }
+
+func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	for _, class := range c {
+		if class.Name == name {
+			return class, nil
+		}
+	}
+	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclass"), name)
+}
+
+// device reads driver/pool/device; pools may have slashes in their names.
+func device(id string) (structured.DeviceID, error) {
+	driver, rest, _ := strings.Cut(id, "/")
+	slash := strings.LastIndex(rest, "/")
+	if slash < 0 {
+		return structured.DeviceID{}, fmt.Errorf("%q is not driver/pool/device", id)
+	}
+	return structured.MakeDeviceID(driver, rest[:slash], rest[slash+1:]), nil
+}
+
+func (a allocated) state() (structured.AllocatedState, error) {
+	state := structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+	for _, id := range a.Devices {
+		found, err := device(id)
+		if err != nil {
+			return state, err
+		}
+		state.AllocatedDevices.Insert(found)
+	}
+	for _, id := range a.Shared {
+		slash := strings.LastIndex(id, "/")
+		found, err := device(id[:max(slash, 0)])
+		if err != nil {
+			return state, err
+		}
+		share := types.UID(id[slash+1:])
+		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(found, &share))
+	}
+	for id, amounts := range a.Capacity {
+		found, err := device(id)
+		if err != nil {
+			return state, err
+		}
+		state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(found, amounts))
+	}
+	return state, nil
+}
+
+type problem struct {
+	Error string `json:"error"`
+	Scope string `json:"scope"`
+}
+
+type results struct {
+	Results []resourceapi.AllocationResult `json:"results"`
+}
+
+func allocate(line []byte) (any, error) {
+	var given allocateLine
+	if err := json.Unmarshal(line, &given); err != nil {
+		return nil, err
+	}
+	state, err := given.Allocated.state()
+	if err != nil {
+		return nil, err
+	}
+	on := gates(given.FeatureGates)
+	ctx := context.Background()
+	allocator, err := structured.NewAllocator(
+		ctx, features(on), state, given.DeviceClasses, given.ResourceSlices, cel.NewCache(10, celFeatures(on)))
+	if err != nil {
+		return nil, err
+	}
+	found, err := allocator.Allocate(ctx, given.Node, given.Claims)
+	return outcome(found, err), nil
+}
+
+func outcome(found []resourceapi.AllocationResult, err error) any {
+	if err != nil {
+		scope := "pod"
+		if errors.Is(err, structured.ErrFailedAllocationOnNode) {
+			scope = "node"
+		}
+		return problem{Error: err.Error(), Scope: scope}
+	}
+	if found == nil {
+		found = []resourceapi.AllocationResult{}
+	}
+	return results{found}
+}
+
+type timing struct {
+	Seconds []float64 `json:"seconds"`
+	Answers []any     `json:"answers"`
+}
+
+// measure times one pod against all nodes: a new allocator, then pool gathering and search on each node. Reading the line
+// and compiling expressions (in a first round that does not count) are no part of it.
+func measure(line []byte) (any, error) {
+	var given allocateLine
+	if err := json.Unmarshal(line, &given); err != nil {
+		return nil, err
+	}
+	state, err := given.Allocated.state()
+	if err != nil {
+		return nil, err
+	}
+	on := gates(given.FeatureGates)
+	ctx := context.Background()
+	cache := cel.NewCache(10, celFeatures(on))
+	nodes := given.Nodes
+	if given.Node != nil {
+		nodes = append(nodes, given.Node)
+	}
+	var measured timing
+	for round := 0; round <= max(given.Repeat, 1); round++ {
+		answers := make([]any, 0, len(nodes))
+		begin := time.Now()
+		allocator, err := structured.NewAllocator(
+			ctx, features(on), state, given.DeviceClasses, given.ResourceSlices, cache)
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range nodes {
+			answers = append(answers, outcome(allocator.Allocate(ctx, node, given.Claims)))
+		}
+		if round > 0 {
+			measured.Seconds = append(measured.Seconds, time.Since(begin).Seconds())
+		}
+		measured.Answers = answers
+	}
+	return measured, nil
+}
