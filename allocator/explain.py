@@ -99,7 +99,14 @@ class Explainer:
             text = f"no answer within {self.seconds:g} s: the search is too large"
             blocking = Blocking("", "", "timeout", text)
             return NodeExplanation(
-                name, [], str(error), "node", timed_out=True, pools=view.notes, requests=outcomes, blocking=blocking
+                name,
+                [],
+                str(error),
+                "node",
+                timed_out=True,
+                pools=view.notes,
+                requests=outcomes,
+                blocking=blocking,
             )
         except NodeError as error:
             blocking = find_blocking(ask, self.claims, outcomes, view.notes)

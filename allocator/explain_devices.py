@@ -155,7 +155,9 @@ class NodeView:
             return lost
         if taken:
             return "in-use", f"by {self._held(device.id)}"
-        return self._unavailable(pool, device, request) or self._odd(device, request, constraints) or (FREE, "")
+        return (
+            self._unavailable(pool, device, request) or self._odd(device, request, constraints) or (FREE, "")
+        )
 
     def _unfit(
         self, device: Device, request: Request, cel: CelCache, *, taken: bool
@@ -289,7 +291,9 @@ def _shortage(
     if need <= left:
         return ""
     unasked = " (what a share takes that asks for none)" if wanted is None else ""
-    return f"needs {need} of {name}{unasked}, {left if left.sign > 0 else Quantity(0)} of {capacity.value} left"
+    return (
+        f"needs {need} of {name}{unasked}, {left if left.sign > 0 else Quantity(0)} of {capacity.value} left"
+    )
 
 
 def _notes(pools: Sequence[Pool], slices: Sequence[Slice], node: Mapping[str, Any]) -> Iterable[PoolNote]:
@@ -315,7 +319,9 @@ def _notes(pools: Sequence[Pool], slices: Sequence[Slice], node: Mapping[str, An
         elif pool.incomplete:
             same = [entry for entry in entries if entry.header.generation == newest]
             wanted = same[0].header.slice_count
-            yield PoolNote(pool_id, "incomplete", f"{len(same)} of {wanted} slices of generation {newest} are there")
+            yield PoolNote(
+                pool_id, "incomplete", f"{len(same)} of {wanted} slices of generation {newest} are there"
+            )
         elif pool.invalid_reason:
             yield PoolNote(pool_id, "invalid", pool.invalid_reason)
 
@@ -324,6 +330,8 @@ def _concerns(entry: Slice, node: Mapping[str, Any]) -> bool:
     try:
         if entry.header.nodes.is_set:
             return entry.header.nodes.matches(node)
-        return bool(entry.header.per_device_nodes) and any(device.nodes.matches(node) for device in entry.devices)
+        return bool(entry.header.per_device_nodes) and any(
+            device.nodes.matches(node) for device in entry.devices
+        )
     except NodeSelectorError:
         return True

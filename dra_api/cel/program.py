@@ -38,19 +38,6 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an evaluation came to, failures included.
-
-    `match` is None where `error` says why. `cost` is what was spent by then in CEL's units, None when the device could
-    not be read.
-    """
-
-    match: bool | None
-    error: str | None
-    cost: int | None
-
-
-@dataclass(frozen=True)
 class DerivedEvaluation:
     """The derived attribute of one device as a DeviceAttribute of the API, and the cost in CEL's units."""
 
@@ -86,21 +73,21 @@ class _Compiled:
         self, device: DeviceInput, cancelled: Cancelled | None, limit: int, convert: Callable[[Any], _Result]
     ) -> tuple[_Result, int]:
         """The converted result, and the cost."""
-        metered = self._metering()
-
-        def run() -> tuple[_Result, int]:
-            frame = Frame(device.value, self._plan.slots, limit, cancelled)
-            return convert(_result(metered, frame)), frame.cost
-
-        return with_room(run)
-
-    def _metering(self) -> Run:
         metered = self._metered
         if metered is None:
             from .meter import CostMeter
 
             metered = self._metered = with_room(lambda: self._plan.step.compile(CostMeter()))
-        return metered
+
+        def run() -> tuple[_Result, int]:
+            frame = Frame(device.value, self._plan.slots, limit, cancelled)
+            try:
+                return convert(_result(metered, frame)), frame.cost
+            except CelRuntimeError as error:
+                error.cost = frame.cost
+                raise
+
+        return with_room(run)
 
 
 class Program(_Compiled):
@@ -122,24 +109,6 @@ class Program(_Compiled):
     ) -> Evaluation:
         """Whether the device matches, and at what cost. Raises CelRuntimeError, also above the limit."""
         return Evaluation(*self._evaluate(device, cancelled, limit, as_bool))
-
-    def measure(
-        self, device: DeviceInput, cancelled: Cancelled | None = None, *, limit: int = COST_LIMIT
-    ) -> Outcome:
-        """As `evaluate`, but a failure is an outcome with a cost too."""
-        metered = self._metering()
-
-        def run() -> Outcome:
-            try:
-                frame = Frame(device.value, self._plan.slots, limit, cancelled)
-            except CelRuntimeError as error:
-                return Outcome(None, str(error), None)
-            try:
-                return Outcome(as_bool(_result(metered, frame)), None, frame.cost)
-            except CelRuntimeError as error:
-                return Outcome(None, str(error), frame.cost)
-
-        return with_room(run)
 
 
 class DerivedAttribute(_Compiled):
