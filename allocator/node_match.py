@@ -130,7 +130,7 @@ def _field_test(requirement: Mapping[str, Any], path: str) -> _Test | FieldError
 
 
 def _unsupported(path: str, operator: str, allowed: Sequence[str]) -> FieldError:
-    listed = ", ".join(f'"{name}"' for name in sorted(allowed))
+    listed = ", ".join(f'"{name}"' for name in allowed)
     return FieldError("NotSupported", f"{path}.operator", f"supported values: {listed}", operator)
 
 

@@ -126,7 +126,10 @@ def _node_selector(
 
 def _merge(added: Sequence[Mapping[str, Any]], requirements: list[Mapping[str, Any]]) -> None:
     known = {_meaning(requirement) for requirement in requirements}
-    requirements.extend(requirement for requirement in added if _meaning(requirement) not in known)
+    for requirement in added:
+        if _meaning(requirement) not in known:
+            known.add(_meaning(requirement))
+            requirements.append(requirement)
 
 
 def _meaning(requirement: Mapping[str, Any]) -> tuple[str, str, frozenset[str]]:

@@ -65,6 +65,17 @@ func celFeatures(on map[string]bool) cel.Features {
 	}
 }
 
+var caches = map[cel.Features]*cel.Cache{}
+
+// programs keeps compiled expressions from line to line, which changes no answer.
+func programs(on map[string]bool) *cel.Cache {
+	wanted := celFeatures(on)
+	if caches[wanted] == nil {
+		caches[wanted] = cel.NewCache(1000, wanted)
+	}
+	return caches[wanted]
+}
+
 type allocateLine struct {
 	Node           *corev1.Node                 `json:"node"`
 	Nodes          []*corev1.Node               `json:"nodes"`
@@ -156,9 +167,10 @@ func allocate(line []byte) (any, error) {
 		return nil, err
 	}
 	on := gates(given.FeatureGates)
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), *limit)
+	defer cancel()
 	allocator, err := structured.NewAllocator(
-		ctx, features(on), state, given.DeviceClasses, given.ResourceSlices, cel.NewCache(10, celFeatures(on)))
+		ctx, features(on), state, given.DeviceClasses, given.ResourceSlices, programs(on))
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +210,6 @@ func measure(line []byte) (any, error) {
 	}
 	on := gates(given.FeatureGates)
 	ctx := context.Background()
-	cache := cel.NewCache(10, celFeatures(on))
 	nodes := given.Nodes
 	if given.Node != nil {
 		nodes = append(nodes, given.Node)
@@ -208,7 +219,7 @@ func measure(line []byte) (any, error) {
 		answers := make([]any, 0, len(nodes))
 		begin := time.Now()
 		allocator, err := structured.NewAllocator(
-			ctx, features(on), state, given.DeviceClasses, given.ResourceSlices, cache)
+			ctx, features(on), state, given.DeviceClasses, given.ResourceSlices, programs(on))
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,19 @@ type celAnswer struct {
 	ActualCost    *uint64 `json:"actualCost,omitempty"`
 }
 
+type compiler interface {
+	CompileCELExpression(expression string, options cel.Options) cel.CompilationResult
+}
+
+var compilers = map[cel.Features]compiler{}
+
+func compilerFor(wanted cel.Features) compiler {
+	if compilers[wanted] == nil {
+		compilers[wanted] = cel.GetCompiler(wanted)
+	}
+	return compilers[wanted]
+}
+
 func evaluate(line []byte) (any, error) {
 	var given celLine
 	if err := json.Unmarshal(line, &given); err != nil {
@@ -41,8 +54,7 @@ func evaluate(line []byte) (any, error) {
 	default:
 		return nil, errors.New(`environment must be "new" or "stored"`)
 	}
-	compiler := cel.GetCompiler(celFeatures(gates(given.FeatureGates)))
-	compiled := compiler.CompileCELExpression(given.Expression, cel.Options{EnvType: &kind})
+	compiled := compilerFor(celFeatures(gates(given.FeatureGates))).CompileCELExpression(given.Expression, cel.Options{EnvType: &kind})
 	if compiled.Error != nil {
 		return celAnswer{CompileError: compiled.Error.Error()}, nil
 	}

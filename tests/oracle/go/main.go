@@ -1,10 +1,11 @@
 // The oracle answers what Kubernetes answers: one JSON line in, one JSON line out, in order.
 //
-//	oracle allocate [-allocators experimental]   lines of `drakit allocate --jsonl`
-//	oracle time     [-allocators experimental]   the same with "nodes" and "repeat"; how long the calls take
-//	oracle cel                                   lines of `drakit cel --jsonl`
+//	oracle allocate   lines of `drakit allocate --jsonl`
+//	oracle time       the same with "nodes" and "repeat"; how long the calls take
+//	oracle cel        lines of `drakit cel --jsonl`
 //
 // -allocators is passed to structured.EnableAllocators; "scheduler" leaves the choice to upstream, as a scheduler does.
+// -limit ends a single allocation, as the filter timeout of a scheduler does.
 // A line that cannot be read is answered with {"input": problem}.
 package main
 
@@ -16,6 +17,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"k8s.io/dynamic-resource-allocation/structured"
 )
@@ -23,12 +25,16 @@ import (
 // answer computes the answer to one line; an error means that the line cannot be read.
 type answer func(line []byte) (any, error)
 
+var (
+	flags      = flag.NewFlagSet("oracle", flag.ExitOnError)
+	allocators = flags.String("allocators", "experimental", `names of allocators separated by commas, or "scheduler"`)
+	limit      = flags.Duration("limit", time.Hour, "how long an allocation may take")
+)
+
 func main() {
 	if len(os.Args) < 2 {
-		fail(fmt.Errorf("usage: oracle allocate|time|cel [-allocators NAMES]"))
+		fail(fmt.Errorf("usage: oracle allocate|time|cel [-allocators NAMES] [-limit DURATION]"))
 	}
-	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
-	allocators := flags.String("allocators", "experimental", `names of allocators separated by commas, or "scheduler"`)
 	if err := flags.Parse(os.Args[2:]); err != nil {
 		fail(err)
 	}

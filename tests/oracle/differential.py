@@ -1,0 +1,149 @@
+"""Plays random lines to the oracle and to drakit and compares the answers.
+
+    python tests/oracle/differential.py allocate --cases 200000 --seed 7
+    python tests/oracle/differential.py cel --cases 20000
+
+prints the seed, what kinds of answers there were, and each difference as a line that can be played again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import allocation_cases
+from oracle_program import Oracle, covered_percent
+
+from allocator import CelCache
+from allocator.lines import allocation_answer
+
+Line = Mapping[str, Any]
+Answer = dict[str, Any]
+_SHOWN = 5
+_LIMIT = "5s"
+_TOO_SLOW = "filter operation aborted: context deadline exceeded"
+
+
+@dataclass
+class Findings:
+    """What a comparison found."""
+
+    seed: int
+    kinds: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    different: int = 0
+
+    @property
+    def count(self) -> int:
+        return self.kinds.total()
+
+    def percent(self, kind: str) -> float:
+        return 100 * self.kinds[kind] / max(self.count, 1)
+
+    def note(self, line: Line, upstream: Answer, ours: Answer) -> None:
+        self.different += 1
+        if len(self.differences) < 200:
+            self.differences.append({"line": line, "upstream": upstream, "drakit": ours})
+
+    def summary(self) -> str:
+        shares = ", ".join(f"{kind} {self.percent(kind):.1f} %" for kind in sorted(self.kinds))
+        return f"seed {self.seed}: {self.count} lines ({shares}), {self.different} different"
+
+    def text(self) -> str:
+        """The summary with the first differences."""
+        shown = [json.dumps(entry) for entry in self.differences[:_SHOWN]]
+        return "\n".join([self.summary(), *shown])
+
+
+def allocations(seed: int, count: int, *, coverage: Path | None = None) -> Findings:
+    """Random allocation cases against upstream's experimental allocator."""
+    oracle = Oracle("allocate", "-limit", _LIMIT, coverage=coverage)
+    cel = CelCache(limit=10_000)
+    return compare(
+        seed,
+        allocation_cases.cases(seed, count),
+        oracle,
+        lambda line: allocation_answer(line, cel),
+        kind=allocation_kind,
+        features=allocation_cases.features_of,
+    )
+
+
+def compare(
+    seed: int,
+    lines: Iterable[Line],
+    oracle: Oracle,
+    ours: Callable[[Line], Answer],
+    *,
+    kind: Callable[[Answer], str],
+    features: Callable[[Line], Iterable[str]],
+) -> Findings:
+    """Ask both about each line."""
+    findings = Findings(seed)
+    waiting: deque[Line] = deque()
+
+    def remembered() -> Iterator[Line]:
+        for line in lines:
+            waiting.append(line)
+            yield line
+
+    for upstream in oracle.answers(remembered()):
+        line = waiting.popleft()
+        if upstream.get("error") == _TOO_SLOW:
+            findings.kinds["too slow upstream"] += 1
+            continue
+        findings.kinds[kind(upstream)] += 1
+        findings.pairs.update(combinations(sorted(features(line)), 2))
+        answer = ours(line)
+        if without_shares(answer) != without_shares(upstream):
+            findings.note(line, upstream, answer)
+    return findings
+
+
+def allocation_kind(answer: Answer) -> str:
+    if "results" in answer:
+        return "allocated" if answer["results"] else "impossible"
+    return "error" if answer.get("scope") == "pod" else answer.get("scope", "unreadable")
+
+
+def without_shares(value: Any) -> Any:
+    """Share ids are random."""
+    if isinstance(value, dict):
+        return {key: "share" if key == "shareID" else without_shares(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [without_shares(entry) for entry in value]
+    return value
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("allocate",))
+    parser.add_argument("--cases", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--coverage", type=Path, help="a folder for counters of executed statements")
+    parser.add_argument("--out", type=Path, help="a file for the differences, one a line")
+    given = parser.parse_args()
+    seed = secrets.randbelow(2**32) if given.seed is None else given.seed
+    start = time.monotonic()
+    findings = allocations(seed, given.cases, coverage=given.coverage)
+    print(findings.text() if given.out is None else findings.summary())
+    print(f"{time.monotonic() - start:.0f} s")
+    if given.coverage is not None:
+        print(f"{covered_percent(given.coverage):.1f} % of upstream's allocator executed")
+    if given.out is not None:
+        given.out.write_text("".join(json.dumps(entry) + "\n" for entry in findings.differences))
+    return 1 if findings.different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
