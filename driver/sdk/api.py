@@ -141,7 +141,7 @@ class Api:
         settings: dict[str, Any] = {
             "maxsize": 64,
             "ssl_context": self._credentials.ssl_context,
-            "server_hostname": self._credentials.server_name,
+            "server_hostname": self._credentials.server_name or None,
             "socket_options": _KEEP_ALIVE,
             # The library would repeat calls on its own, invisible to the retry rules here.
             "retries": False,

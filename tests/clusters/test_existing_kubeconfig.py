@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from clusters.client import UNTRUSTED, ClientError
-from clusters.existing import kubeconfig, proxy
+from clusters.existing import kubeconfig
 from clusters.interface import ClusterError
 from clusters.tls import Authority, Certificates
 
@@ -210,35 +210,6 @@ def test_a_proxy_is_gone_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         running.server_close()
     path = "http://api.far.example.com/api/v1/nodes"
     assert asked == [Asked(path, "Bearer abc", ""), Asked(path, "Bearer def", "")]
-
-
-@pytest.mark.parametrize(
-    ("server", "exceptions", "through"),
-    [
-        ("https://api.example.com", "", True),
-        ("https://api.example.com", "example.com", False),
-        ("https://api.example.com", ".example.com", False),
-        ("https://example.com", ".example.com", True),
-        ("https://example.com", "example.com", False),
-        ("https://api.example.com:6443", "api.example.com:6443", False),
-        ("https://api.example.com:6443", "api.example.com:443", True),
-        ("https://10.1.2.3:6443", "10.0.0.0/8", False),
-        ("https://10.1.2.3:6443", "10.1.2.3", False),
-        ("https://11.1.2.3:6443", "10.0.0.0/8", True),
-        ("https://[fd00::1]:6443", "fd00::1", False),
-        ("https://127.0.0.1:6443", "", False),
-        ("https://localhost", "", False),
-        ("https://api.example.com", "*", False),
-    ],
-)
-def test_no_proxy_is_read_as_kubernetes_clients_do(
-    server: str, exceptions: str, through: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HTTPS_PROXY", "proxy.example.com:3128")
-    monkeypatch.setenv("NO_PROXY", exceptions)
-    assert proxy.for_server(server) == ("http://proxy.example.com:3128" if through else "")
 
 
 CLUSTER: dict[str, Any] = {"server": "https://127.0.0.1:1"}

@@ -120,7 +120,7 @@ def test_other_credentials_are_left_to_the_package(tmp_path: Path) -> None:
     [
         ({"current-context": "there"}, 'no entry "there" in contexts'),
         ({"users": []}, 'no entry "me" in users'),
-        ({"clusters": [{"name": "one", "cluster": {}}]}, "has no server"),
+        ({"clusters": [{"name": "one", "cluster": {}}]}, 'server "" of context'),
     ],
 )
 def test_what_is_missing_is_named_with_the_file(tmp_path: Path, change: dict[str, Any], message: str) -> None:
