@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from clusters import feature_metrics
 from clusters.client import Client, ClientError
 from clusters.interface import ClusterError
 
@@ -14,14 +14,8 @@ IMAGE: Final = "registry.k8s.io/pause:3.10"
 """In every node image, since containers cannot start without it."""
 
 _NAMESPACE: Final = "kube-system"
-_METRIC: Final = re.compile(r'^kubernetes_feature_enabled\{name="([^"]+)",stage="[^"]*"\} (\d)', re.MULTILINE)
 _PROBE_SECONDS: Final = 90.0
 _POLL: Final = 0.1
-
-
-def feature_values(metrics: str) -> dict[str, bool]:
-    """Every gate's value, from the metrics of a component."""
-    return {name: value == "1" for name, value in _METRIC.findall(metrics)}
 
 
 def check_gates(client: Client, wanted: Mapping[str, bool], nodes: Sequence[str]) -> None:
@@ -36,7 +30,7 @@ def check_gates(client: Client, wanted: Mapping[str, bool], nodes: Sequence[str]
     }
     known: set[str] = set()
     for component, path in paths.items():
-        values = feature_values(client.text(path))
+        values = feature_metrics.parse(client.text(path))
         known |= values.keys()
         for name, value in wanted.items():
             if values.get(name, value) is not value:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from clusters import feature_metrics
 from clusters.interface import ClusterError
 from clusters.kind import access, checks, components
 from clusters.kind.bare import bare_manifest
@@ -133,7 +134,7 @@ def look_at_gates(wanted: dict[str, bool], **texts: str) -> None:
 
 
 def test_gates_are_read_from_metrics() -> None:
-    assert checks.feature_values(METRICS) == {
+    assert feature_metrics.parse(METRICS) == {
         "DRADerivedAttributes": True,
         "DRAListTypeAttributes": False,
         "DRAAdminAccess": True,
