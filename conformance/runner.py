@@ -6,7 +6,8 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -48,7 +49,8 @@ _EVIDENCE_CHARACTERS = 40_000
 
 class Runner:
     """Runs a plan. What others come `after` runs first; when it does not pass, those cannot be tested.
-    Tests for which `alone` says so run one by one at the end.
+    Tests for which `alone` says so run one by one at the end. Those for which `takes_turns` says so run one by one as
+    soon as all others of their `cluster` have ended, beside tests of other clusters.
 
     `redact` takes secrets out of every text that a result shows. An interrupt ends `run` at once: tests still running
     are left to themselves, and whoever closes the environment takes away what they work with.
@@ -63,6 +65,8 @@ class Runner:
         gaps_apply: Callable[[KnownGap], bool] = lambda gap: False,
         parallel: int = 8,
         alone: Callable[[Requirement], bool] = lambda requirement: False,
+        takes_turns: Callable[[Requirement], bool] = lambda requirement: False,
+        cluster: Callable[[Requirement], Hashable] = lambda requirement: "",
         redact: Callable[[str], str] = lambda text: text,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -72,6 +76,8 @@ class Runner:
         self._gaps_apply = gaps_apply
         self._parallel = parallel
         self._alone = alone
+        self._takes_turns = takes_turns
+        self._cluster = cluster
         self._redact = redact
         self._clock = clock
         self._lock = threading.Lock()
@@ -111,19 +117,19 @@ class Runner:
 
         The threads are daemons, since a test may wait for a long time in a call that nothing can interrupt.
         """
-        waiting: queue.SimpleQueue[Requirement] = queue.SimpleQueue()
+        waiting = _Waiting(requirements, self._takes_turns, self._cluster)
         done: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
-        for requirement in requirements:
-            waiting.put(requirement)
 
         def work() -> None:
-            while not self._stopped.is_set():
-                try:
-                    done.put(self._one(waiting.get_nowait()))
-                except queue.Empty:
-                    return
-                except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-                    done.put(error)
+            while turn := waiting.next():
+                for requirement in turn:
+                    if self._stopped.is_set():
+                        return
+                    try:
+                        done.put(self._one(requirement))
+                    except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+                        done.put(error)
+                    waiting.ended(requirement)
 
         completed = False
         try:
@@ -210,6 +216,46 @@ class Runner:
             return text
         half = limit // 2
         return f"{text[:half]} [{len(text) - 2 * half} characters left out] {text[-half:]}"
+
+
+class _Waiting:
+    """What has not begun yet. What takes turns on a cluster comes as one piece, after all others of that cluster."""
+
+    def __init__(
+        self,
+        requirements: Sequence[Requirement],
+        takes_turns: Callable[[Requirement], bool],
+        cluster: Callable[[Requirement], Hashable],
+    ) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._turns: dict[Hashable, list[Requirement]] = {}
+        others = [requirement for requirement in requirements if not takes_turns(requirement)]
+        self._running = Counter(map(cluster, others))
+        for requirement in requirements:
+            if takes_turns(requirement):
+                self._turns.setdefault(cluster(requirement), []).append(requirement)
+        # First what others wait for.
+        others.sort(key=lambda requirement: cluster(requirement) not in self._turns)
+        self._ready = deque([requirement] for requirement in others)
+        for key in [key for key in self._turns if not self._running[key]]:
+            self._ready.appendleft(self._turns.pop(key))
+
+    def next(self) -> list[Requirement]:
+        """Requirements for one thread, one after another; none when there is nothing that could begin.
+
+        What cannot begin yet is for the thread that ends what it waits for.
+        """
+        with self._lock:
+            return self._ready.popleft() if self._ready else []
+
+    def ended(self, requirement: Requirement) -> None:
+        """A requirement has been judged."""
+        with self._lock:
+            key = self._cluster(requirement)
+            self._running[key] -= 1
+            if self._running[key] == 0 and key in self._turns:
+                self._ready.appendleft(self._turns.pop(key))
 
 
 def _open(result: Result) -> bool:

@@ -21,15 +21,21 @@ _CONTRACT = "contract"
 
 
 def alone(requirement: Requirement, tier: Tier) -> bool:
-    """Whether a test runs without others: one that breaks what they use, moves their clock, or takes their node.
+    """Whether a test runs without any other: one that moves their clock, or breaks the cluster that they use.
 
     Contract tests that break something do so on a node of their own.
     """
     moves_clock = requirement.skips_time and "virtual_clock" in tier.capabilities
-    if requirement.suite == _CONTRACT:
-        return moves_clock
-    takes_node = requirement.isolation is Isolation.EXCLUSIVE and not tier.lent_nodes
-    return moves_clock or takes_node or requirement.isolation is Isolation.DISRUPTIVE
+    return moves_clock or (requirement.suite != _CONTRACT and requirement.isolation is Isolation.DISRUPTIVE)
+
+
+def takes_turns(requirement: Requirement, tier: Tier) -> bool:
+    """Whether a test takes a node that the others of its cluster use, since there is none to lend."""
+    return (
+        requirement.suite != _CONTRACT
+        and requirement.isolation is Isolation.EXCLUSIVE
+        and not tier.lent_nodes
+    )
 
 
 class Environments:
@@ -50,7 +56,7 @@ class Environments:
         self._listen = listen
         self._counts: dict[ClusterSpec, int] = {}
         for requirement in run:
-            spec = self._spec(requirement)
+            spec = self.spec(requirement)
             self._counts[spec] = self._counts.get(spec, 0) + 1
         self._clusters: list[RunningCluster] = []
         self._environments: Mapping[ClusterSpec, Environment] = {}
@@ -77,7 +83,8 @@ class Environments:
     def __exit__(self, *problem: object) -> None:
         self._stack.close()
 
-    def _spec(self, requirement: Requirement) -> ClusterSpec:
+    def spec(self, requirement: Requirement) -> ClusterSpec:
+        """The cluster on which a requirement is tested."""
         if requirement.suite == _CONTRACT:
             return ClusterSpec(version=self._tier.version, control_plane=False)
         return cluster_spec(
@@ -103,7 +110,7 @@ class Environments:
 
     def bench(self, requirement: Requirement) -> AbstractContextManager[Bench]:
         """A bench on the cluster of the requirement."""
-        return self._environments[self._spec(requirement)].bench(requirement)
+        return self._environments[self.spec(requirement)].bench(requirement)
 
     def redact(self, text: str) -> str:
         """The text without the credentials of any cluster."""

@@ -20,7 +20,7 @@ from conformance.model import Requirement, Result
 from conformance.planner import Plan, plan
 from conformance.report import document, junit, terminal
 from conformance.runner import Runner
-from drakit.environments import Environments, alone
+from drakit.environments import Environments, alone, takes_turns
 from drakit.output import UserError, say, standard_output, write_out
 from drakit.tiers import Tier
 from drakit.version import __version__
@@ -181,6 +181,8 @@ def _run(
                 listen,
                 parallel=order.parallel,
                 alone=lambda requirement: alone(requirement, tier),
+                takes_turns=lambda requirement: takes_turns(requirement, tier),
+                cluster=environments.spec,
                 gaps_apply=lambda gap: tier.version in gap.versions,
                 redact=environments.redact,
             )

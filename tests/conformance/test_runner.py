@@ -245,6 +245,55 @@ def test_what_breaks_everything_runs_last_and_alone() -> None:
     assert len(log) == 6
 
 
+def test_what_takes_turns_runs_after_the_others_of_its_cluster_and_beside_those_of_another() -> None:
+    log: list[str] = []
+    turns_began, elsewhere_may_end = threading.Event(), threading.Event()
+    turns = [requirement(1), requirement(2)]
+    others = [requirement(3), requirement(4)]
+    elsewhere = requirement(5)
+
+    def body(name: str) -> Callable[[Any], None]:
+        def test(bench: Any) -> None:
+            log.append(f"{name} begins")
+            if name == turns[0].id:
+                turns_began.set()
+            if name == turns[1].id:
+                elsewhere_may_end.set()
+            if name == elsewhere.id:
+                assert turns_began.wait(10)
+                assert elsewhere_may_end.wait(10)
+            log.append(f"{name} ends")
+
+        return test
+
+    order = [*turns, *others, elsewhere]
+    runner = Runner(
+        Environment(),
+        {item.id: body(item.id) for item in order},
+        lambda event: None,
+        parallel=4,
+        takes_turns=turns.__contains__,
+        cluster=lambda item: item == elsewhere,
+    )
+    results = runner.run(Plan(tuple(order), ()), order)
+    assert [result.verdict for result in results] == [Verdict.PASS] * 5
+    here = [line for line in log if not line.startswith(elsewhere.id)]
+    assert here[4:] == [f"{item.id} {what}" for item in turns for what in ("begins", "ends")]
+
+
+@pytest.mark.parametrize("parallel", [1, 8])
+def test_what_takes_turns_needs_no_others(parallel: int) -> None:
+    order = [requirement(1), requirement(2)]
+    runner = Runner(
+        Environment(),
+        {item.id: passes for item in order},
+        lambda event: None,
+        parallel=parallel,
+        takes_turns=lambda item: True,
+    )
+    assert len(runner.run(Plan(tuple(order), ()), order)) == 2
+
+
 @pytest.mark.parametrize(
     ("cause", "verdict"), [(SkipCause.TIER, Verdict.PASS), (SkipCause.DRIVER, Verdict.SKIP)]
 )

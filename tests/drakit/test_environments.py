@@ -10,7 +10,7 @@ from clusters.interface import ClusterError, ClusterSpec
 from conformance import catalogue
 from conformance.events import Event, Note
 from conformance.model import Isolation
-from drakit.environments import Environments, alone
+from drakit.environments import Environments, alone, takes_turns
 from drakit.tiers import RunningCluster, Tier
 
 SUBJECT = Descriptor(Path("d.yaml"), "d.example.com", (), ("run",))
@@ -80,3 +80,14 @@ def test_what_moves_the_clock_runs_alone_where_there_is_one_to_move() -> None:
 def test_what_breaks_a_shared_cluster_runs_alone_and_a_contract_test_has_a_node() -> None:
     assert alone(replace(WHOLE, isolation=Isolation.DISRUPTIVE), Imagined())
     assert not alone(replace(CONTRACT, isolation=Isolation.DISRUPTIVE), Imagined())
+
+
+@pytest.mark.parametrize(("lent", "turns"), [(0, True), (1, False)])
+def test_tests_that_want_a_node_alone_take_turns_where_there_is_none_to_lend(lent: int, turns: bool) -> None:
+    tier = Imagined()
+    tier.lent_nodes = lent
+    exclusive = replace(WHOLE, isolation=Isolation.EXCLUSIVE)
+    assert takes_turns(exclusive, tier) is turns
+    assert not alone(exclusive, tier)
+    assert not takes_turns(WHOLE, tier)
+    assert not takes_turns(replace(CONTRACT, isolation=Isolation.EXCLUSIVE), tier)
