@@ -79,6 +79,12 @@ class Quantity:
         """Whether upstream holds both in the same form, so that a comparison field by field finds them equal."""
         return all(getattr(self, name) == getattr(other, name) for name in Quantity.__slots__)
 
+    def spelled(self) -> Quantity:
+        """The same quantity as upstream holds it once its text was asked for: with that text beside it."""
+        result = Quantity(self._unscaled, self._exponent, self.format)
+        result._wide, result._text = self._wide, str(self)
+        return result
+
     @property
     def sign(self) -> int:
         """-1, 0 or 1."""

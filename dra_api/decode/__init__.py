@@ -7,7 +7,7 @@ Kubernetes 1.37 (tests/dra_api/data/wire_golden.json holds a real decoder's answ
 from __future__ import annotations
 
 from .bodies import decode_body, interpret
-from .empties import as_json, as_stored, is_respelled, settled
+from .empties import as_json, as_read, as_stored, is_respelled, same_form, settled
 from .json_text import decode_json
 from .manifests import ManifestError, ManifestProblem, load_manifests, suggest
 from .objects import Decoded, decode_object
@@ -21,6 +21,7 @@ __all__ = [
     "ManifestError",
     "ManifestProblem",
     "as_json",
+    "as_read",
     "as_stored",
     "decode_body",
     "decode_json",
@@ -29,6 +30,7 @@ __all__ = [
     "interpret",
     "is_respelled",
     "load_manifests",
+    "same_form",
     "settled",
     "suggest",
     "zero_object",

@@ -26,6 +26,27 @@ def is_respelled(value: Any) -> bool:
     return isinstance(value, Respelled)
 
 
+def same_form(stored: Any, sent: Any) -> bool:
+    """Whether Go holds two values that show the same in the same form too."""
+    if isinstance(sent, dict):
+        return all(same_form(stored[key], item) for key, item in sent.items())
+    if isinstance(sent, list):
+        return not isinstance(sent, Thinned) and all(map(same_form, stored, sent))
+    if isinstance(sent, Respelled):
+        return isinstance(stored, Respelled) and sent.form.same_spelling(stored.form)
+    return True
+
+
+def as_read(value: Any) -> Any:
+    """The value without the quantities that are respelled only beside what was written to storage."""
+    if isinstance(value, dict):
+        return {key: as_read(item) for key, item in value.items()}
+    if isinstance(value, list):
+        items = [as_read(item) for item in value]
+        return Thinned(items) if isinstance(value, Thinned) else items
+    return str(value) if isinstance(value, Respelled) and value.is_as_read else value
+
+
 def settled(value: Any) -> Any:
     """The value without the memory of how its quantities were spelled; itself when there is none."""
     if not is_respelled(value):

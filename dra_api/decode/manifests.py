@@ -100,14 +100,15 @@ def _document_problems(
         yield ManifestProblem(source, line, number, "", words.replace("in map", "in this map; remove one"))
     if document.value is None:
         return
-    for prefix, value in _objects_in(document.value):
+    for prefix, value in objects_in(document.value):
         for path, text in _object_problems(value):
             place = _joined(prefix, path)
             yield ManifestProblem(source, document.line_of(place), number, place, text)
         objects.append(plain(value))
 
 
-def _objects_in(value: Any) -> Iterator[tuple[str, Any]]:
+def objects_in(value: Any) -> Iterator[tuple[str, Any]]:
+    """The objects of a document, each with its path in it: the items of a `kind: List`, or the document itself."""
     if isinstance(value, dict) and value.get("kind") == "List" and value.get("apiVersion") == "v1":
         for index, item in enumerate(value.get("items") or []):
             yield f"items[{index}]", item
@@ -130,14 +131,14 @@ def _object_problems(value: Any) -> Iterator[tuple[str, str]]:
     gvk = GVK.of(value["apiVersion"], value["kind"])
     message = load().kind(gvk)
     if message is None:
-        yield "kind", _unknown_kind(gvk)
+        yield "kind", unknown_kind(gvk)
         return
     walk = Walk(collects=True)
     try:
         walk.message(value, message, "", ())
     except TypeMismatchError:  # pragma: no cover - the value is a map
         return
-    yield from ((fault.path, _fault_text(fault)) for fault in walk.faults)
+    yield from ((fault.path, fault_text(fault)) for fault in walk.faults)
     metadata = value.get("metadata")
     if metadata is None or (isinstance(metadata, dict) and not _has_name(metadata)):
         yield "metadata.name", "required (or metadata.generateName)"
@@ -151,7 +152,8 @@ def _has_name(metadata: dict[str, Any]) -> bool:
     return any(metadata.get(name) not in (None, "") for name in ("name", "generateName"))
 
 
-def _unknown_kind(gvk: GVK) -> str:
+def unknown_kind(gvk: GVK) -> str:
+    """What is wrong with a kind that does not exist, and which ones do."""
     known = list(load().kinds())
     versions = [other.api_version for other in known if other.kind == gvk.kind]
     text = f'there is no kind "{gvk.kind}" in "{gvk.api_version}"'
@@ -161,7 +163,8 @@ def _unknown_kind(gvk: GVK) -> str:
     return f'{text}, did you mean "{near}"?' if near else text
 
 
-def _fault_text(fault: Fault) -> str:
+def fault_text(fault: Fault) -> str:
+    """A fault in words for somebody who writes manifests."""
     if fault.kind == "unknown":
         near = suggest(fault.name, fault.message)
         return f'unknown field, did you mean "{near}"?' if near else _unknown_field(fault.message)

@@ -110,7 +110,7 @@ def _rule(field: Field, go_names: tuple[str, ...]) -> Rule:
     return Rule(
         field=field,
         go_names=go_names,
-        scalar=_SCALARS.get(field.type, _no_scalar),
+        scalar=_scalar(field),
         wanted=wanted,
         absent=_absent(field, one) if printed else None,
         hides_empty=field.omitempty and not held_as_struct and not (field.pointer and one),
@@ -142,6 +142,12 @@ def _strings(value: Any, wanted: str) -> list[str]:
     if not isinstance(value, list):
         raise TypeMismatchError(values.kind_of(value), wanted)
     return ["" if item is None else _string(item, "string") for item in value]
+
+
+def _scalar(field: Field) -> Scalar:
+    if field.type == "quantity" and (field.pointer or field.repeated):
+        return lambda value, wanted: values.quantity(value, lasting=True)
+    return _SCALARS.get(field.type, _no_scalar)
 
 
 def _no_scalar(value: Any, wanted: str) -> Any:

@@ -39,34 +39,48 @@ def number_text(value: float) -> str:
     return value.text if isinstance(value, RawFloat) else str(value)
 
 
-def quantity(value: Any) -> str:
-    """The text that a server prints for a quantity, from a string or a number. Raises DecodeError."""
+def quantity(value: Any, *, lasting: bool = False) -> str:
+    """The text that a server prints for a quantity, from a string or a number. Raises DecodeError.
+
+    `lasting`: Go holds it by a pointer or in a list, where it keeps its text once that was asked for.
+    """
     if isinstance(value, str):
         text = value.strip()
     elif isinstance(value, bool):
         text = "true" if value else "false"
     else:
         text = number_text(value) if isinstance(value, (int, float)) else _NOT_A_QUANTITY
-    return _canonical_quantity(text)
+    return _canonical_quantity(text, lasting)
 
 
 class Respelled(str):
-    """A quantity as a server prints it that was sent in another spelling, such as 1Gi for 1024Mi.
+    """A quantity as a server prints it that Go holds in another form than the stored one, such as 1Gi for 1024Mi.
 
-    Lists that have one owner are compared with the stored ones by their spelling.
+    Lists that have one owner are compared with the stored ones by this form.
     """
 
-    __slots__ = ()
+    form: Quantity
+    """What was sent."""
+
+    @property
+    def is_as_read(self) -> bool:
+        """Whether it is in the form of what was read from storage and never written there."""
+        return self.form.same_spelling(Quantity.parse(str(self)))
 
 
 @lru_cache(maxsize=4096)
-def _canonical_quantity(text: str) -> str:
+def _canonical_quantity(text: str, lasting: bool) -> str:
     try:
         sent = Quantity.parse(text)
         canonical = str(sent)
-        return canonical if sent.same_spelling(Quantity.parse(canonical)) else Respelled(canonical)
+        stored = Quantity.parse(canonical)
     except QuantityError as error:
         raise DecodeError(str(error)) from None
+    if sent.same_spelling(stored.spelled() if lasting else stored):
+        return canonical
+    result = Respelled(canonical)
+    result.form = sent
+    return result
 
 
 def time(value: Any) -> str | None:

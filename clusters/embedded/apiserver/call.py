@@ -21,6 +21,7 @@ from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.served import Resources
 from clusters.embedded.apiserver.storage import Object, Store
 from clusters.embedded.apiserver.strategies.base import Write
+from clusters.open_sockets import OpenSockets
 from clusters.request_info import RequestInfo
 from dra_api.schema import GVK
 
@@ -38,6 +39,8 @@ class Api:
     rbac: Rbac
     issuer: TokenIssuer
     admission: Chain
+    outgoing: OpenSockets
+    """Of connections to kubelets."""
 
     def now(self) -> float:
         """Seconds since the epoch by the server's clock."""

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from clusters.api_status import ApiError
 from clusters.embedded.apiserver.call import Call
-from clusters.embedded.apiserver.pod_logs import kubelet_url, trust, unreachable
+from clusters.embedded.apiserver.pod_logs import kubelet_session, kubelet_url, trust, unreachable
 from clusters.embedded.apiserver.resources import Served
 
 
@@ -33,10 +33,9 @@ async def forward(call: Call, headers: Mapping[str, str]) -> web.Response:
     url = f"{kubelet_url(call, call.info.parts[1])}/{path}"
     config = call.api.config
     sent = {"Authorization": f"Bearer {config.kubelet_token}"} if config.kubelet_token else {}
-    timeout = aiohttp.ClientTimeout(total=None, connect=config.kubelet_timeout)
     try:
         async with (
-            aiohttp.ClientSession(timeout=timeout, auto_decompress=True) as session,
+            kubelet_session(call) as session,
             session.get(
                 url, params=call.query, headers=sent, ssl=trust(config.kubelet_ca), allow_redirects=False
             ) as answer,

@@ -48,11 +48,9 @@ async def stream_log(call: Call, headers: Mapping[str, str]) -> web.StreamRespon
     url = f"{kubelet_url(call, node)}/containerLogs/{namespace}/{name}/{container}"
     config = call.api.config
     sent = {"Authorization": f"Bearer {config.kubelet_token}"} if config.kubelet_token else {}
-    # A log may be followed for hours; without an answer there is nothing to follow.
-    timeout = aiohttp.ClientTimeout(total=None, connect=config.kubelet_timeout)
     try:
         async with (
-            aiohttp.ClientSession(timeout=timeout, auto_decompress=True) as session,
+            kubelet_session(call) as session,
             session.get(
                 url, params=query, headers=sent, ssl=trust(config.kubelet_ca), allow_redirects=False
             ) as answer,
@@ -123,6 +121,14 @@ def _container(pod: Object, wanted: str) -> str:
         return str(containers[0]["name"])
     text = f"a container name must be specified for pod {name}"
     raise bad_request(f"{text}, choose one of: [{' '.join(names)}]" if containers else text)
+
+
+def kubelet_session(call: Call) -> aiohttp.ClientSession:
+    """For one request to a kubelet."""
+    # A log may be followed for hours; without an answer there is nothing to follow.
+    timeout = aiohttp.ClientTimeout(total=None, connect=call.api.config.kubelet_timeout)
+    connector = aiohttp.TCPConnector(socket_factory=call.api.outgoing.make)
+    return aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=True)
 
 
 def kubelet_url(call: Call, node_name: str) -> str:

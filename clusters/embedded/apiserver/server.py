@@ -43,6 +43,7 @@ from clusters.embedded.apiserver.transform import Transformer
 from clusters.embedded.apiserver.warning_headers import add_warnings
 from clusters.gates import GATES, LATEST
 from clusters.http_server import http_server, text_headers
+from clusters.open_sockets import OpenSockets
 from clusters.tls import Certificates
 from clusters.tls_listener import TlsListener
 
@@ -105,6 +106,7 @@ class ApiServer:
                 Context(store, authorizer, gates, store.update, resources, config.clock),
                 disable=config.disabled_admission,
             ),
+            outgoing=OpenSockets(),
         )
         self._discovery = Discovery(resources)
         self._openapi = OpenApi(resources)
@@ -160,6 +162,7 @@ class ApiServer:
         self._http.pre_shutdown()
         await self._http.shutdown(_STOP_SECONDS)
         await self._listener.break_connections()
+        await self._api.outgoing.wait_closed(polite=False)
         self._listener = self._http = None
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:

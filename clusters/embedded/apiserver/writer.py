@@ -65,6 +65,7 @@ def _track(call: Call, served: Served, live: Object | None, new: Object, options
         subresource=subresource,
         reset=reset_fields(served.resource.group, served.resource.plural, subresource, has_status=has_status),
         convert=_converter(served),
+        dry_run=bool(options.dry_run),
     )
     # Not copied: entries that stay are recognised by their identity.
     entries = view["metadata"].get("managedFields")

@@ -15,7 +15,8 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 # Go's own form of a time, inside the text of a struct.
 _GO_TIME: Final = re.compile(r"time\.Date\([^)]*time\.UTC\)|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC")
-_NUMBER: Final = re.compile(r"\b\d{3,}\b")
+# A revision within a text, but no part of a uid or of another number.
+_NUMBER: Final = re.compile(r"(?<![\w.:-])\d{3,}(?![\w-])")
 _AGE: Final = re.compile(r"(?:\d+[smhdy]){1,2}")
 _RECORD: Final = re.compile(r"(?<=ResourceVersion in record \()\d+")
 _NEAR: Final = 3600.0
@@ -135,7 +136,7 @@ class Normalizer:
             text = _GO_TIME.sub("<go time>", text)
         if "in record" in text:
             text = _RECORD.sub(lambda match: self._revision(match[0]), text)
-        if " " in text:
+        if "ersion" in text:
             text = _NUMBER.sub(lambda match: self._revisions.get(match[0], match[0]), text)
         for name, known in self._names.items():
             text = text.replace(name, known)

@@ -7,7 +7,8 @@ An operation is a plain dict, so that a failing sequence can be printed, stored 
 * `duplicates`: names of top-level fields that are sent twice; `raw`: text to send instead of `body`;
 * `base`: the id of an operation whose answer is the body, changed by `body` as a JSON merge patch;
 * `watch`: the end of a stream (see `Player.watch`); such an operation is answered at the end of the sequence;
-* `fresh`: the answer may come from a cache, so a consistent read of this path goes first.
+* `fresh`: the answer may depend on a cache, so a consistent list goes first, which waits for the cache of the kind
+  (a read of one object without a revision passes the cache by).
 
 Texts may hold references to earlier answers of the same server: `${rv:ID}`, `${uid:ID}`, `${name:ID}`,
 `${continue:ID}`, `${listrv:ID}`. Where an answer has no such value, something stands in
@@ -54,6 +55,14 @@ def _object_of(path: str) -> str:
     return "/".join(parts[4 if parts[1] == "apis" else 3 :])
 
 
+def _collection_of(path: str) -> str:
+    """The path of the collection that an object is in, or the path itself if it is one."""
+    parts = path.split("/")
+    size = 4 if parts[1] == "apis" else 3
+    size += 3 if len(parts) > size + 2 and parts[size] == "namespaces" else 1
+    return "/".join(parts[:size])
+
+
 class Player:
     """Plays sequences against one server, one after the other."""
 
@@ -95,7 +104,7 @@ class Player:
 
     def _one(self, operation: Operation) -> Answer | None:
         if operation.get("fresh") or self._undated(operation):
-            self._connection.send("GET", operation["path"].partition("?")[0], {}, None)
+            self._connection.send("GET", _collection_of(operation["path"]), {}, None)
         path, headers, body = self._rendered(operation)
         if "watch" in operation:
             response = self._connection.stream(path, headers)

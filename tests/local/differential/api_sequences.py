@@ -106,6 +106,9 @@ class Sequence(Writes, Reads):
                 query["fieldManager"] = chance.choice(MANAGERS)
             if chance.random() < 0.35:
                 query["fieldValidation"] = chance.choice(("Strict", "Warn", "Ignore"))
+            if "/resourceslices" in operation["path"] and method != "POST":
+                # Whose a list of quantities is depends on how the cache holds the stored ones.
+                operation["fresh"] = True
             self._spoil(operation)
             if operation.get("unknown") and chance.random() < 0.5:
                 query["fieldValidation"] = "Strict"

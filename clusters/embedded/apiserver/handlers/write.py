@@ -156,6 +156,7 @@ def _apply(call: Call, served: Served, chosen: WriteOptions) -> Reply:
             subresource=info.subresource,
             reset=reset,
             convert=conversion.convert if len(resource.versions) > 1 else None,
+            dry_run=bool(chosen.dry_run),
         )
         if body.findings and chosen.field_validation == "Strict":
             raise bad_request("error strict decoding patch: " + strict_text(body.findings))

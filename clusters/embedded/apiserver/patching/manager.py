@@ -50,6 +50,7 @@ def update_fields(
     subresource: str = "",
     reset: FieldSet = _NOTHING,
     convert: Convert | None = None,
+    dry_run: bool = False,
 ) -> dict[str, Any]:
     """The new object with the managedFields that a create, update or patch (no apply) leaves.
 
@@ -65,7 +66,7 @@ def update_fields(
         # An object without entries is not tracked until its first apply.
         return bare
     writer = Identity(manager or "unknown", "Update", gvk.api_version, subresource)
-    rules = Ownership(gvk, convert or no_conversion, reset)
+    rules = Ownership(gvk, convert or no_conversion, reset, dry_run)
     try:
         managed = _update(
             rules, _typed(before, gvk, stored=True), _typed(bare, gvk), managed, writer, _text(now)
@@ -87,6 +88,7 @@ def apply(
     subresource: str = "",
     reset: FieldSet = _NOTHING,
     convert: Convert | None = None,
+    dry_run: bool = False,
 ) -> dict[str, Any]:
     """The object after a server-side apply, with its managedFields, not yet decoded or defaulted.
 
@@ -101,7 +103,7 @@ def apply(
         managed = read(_metadata(before).get("managedFields"))
     except EntryError as error:
         raise failed(f"failed to decode managed fields: {error}") from error
-    rules = Ownership(gvk, convert or no_conversion, reset)
+    rules = Ownership(gvk, convert or no_conversion, reset, dry_run)
     typed_live = _typed(before, gvk, stored=True)
     if not managed:
         text = (

@@ -17,7 +17,7 @@ from clusters.embedded.apiserver.patching.fields import FieldSet, Path, path_tex
 from clusters.embedded.apiserver.patching.shapes import Shape, shape_of
 from clusters.embedded.apiserver.patching.typed import Comparison, TypedError, check, compare, equal, to_set
 from dra_api.conversion import ConversionError
-from dra_api.decode import DecodeError, as_json, decode_object
+from dra_api.decode import DecodeError, as_json, as_read, decode_object, is_respelled
 from dra_api.schema import GVK, load
 
 Convert: TypeAlias = Callable[[dict[str, Any], str], dict[str, Any]]
@@ -60,11 +60,15 @@ def shape_for(gvk: GVK) -> Shape:
 
 @dataclass(frozen=True)
 class Ownership:
-    """The rules for one kind, version and endpoint. `reset` are the fields that this endpoint cannot own."""
+    """The rules for one kind, version and endpoint. `reset` are the fields that this endpoint cannot own.
+
+    `dry_run`: the stored object was read only; else a server writes it once more, to see whether it changes.
+    """
 
     gvk: GVK
     convert: Convert
     reset: FieldSet
+    dry_run: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -74,19 +78,18 @@ class Ownership:
     def _shape_in(self, api_version: str) -> Shape:
         return shape_for(GVK.of(api_version, self.gvk.kind))
 
-    def _in_version(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
-        return obj if obj.get("apiVersion") == api_version else self.convert(obj, api_version)
-
     def _converted(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
-        """The object in another version: on the way it loses empty lists.
+        """The object in another version: on the way it loses nulls and empty lists, and gets what is always written.
 
         Raises ConvertedError for items that occur twice, which only the version of the request may hold.
         """
+        if obj.get("apiVersion") == api_version:
+            return obj
         gvk = GVK.of(obj.get("apiVersion", ""), obj.get("kind", ""))
         # What does not fit its kind is refused later, in the words of the decoder.
         with contextlib.suppress(DecodeError):
             obj = as_json(decode_object(obj, gvk).object)
-        result = self._in_version(obj, api_version)
+        result = self.convert(obj, api_version)
         try:
             check(result, self._shape_in(api_version))
         except TypedError as error:
@@ -98,7 +101,8 @@ class Ownership:
     ) -> tuple[Managed, Comparison]:
         """Takes changed and removed fields from everybody but the writer. Raises Conflicts unless forced."""
         version = self.gvk.api_version
-        own = compare(old, new, self.shape).without(self.reset)
+        seen = as_read(new) if self.dry_run and is_respelled(new) else new
+        own = compare(old, seen, self.shape).without(self.reset)
         comparisons = {version: own}
         result: Managed = {}
         conflicts: list[Conflict] = []
@@ -159,8 +163,7 @@ class Ownership:
         """Removes what the writer owned last time and nobody owns now."""
         version = last.api_version
         try:
-            own = version == self.gvk.api_version
-            whole = merged if own else self._converted(merged, version)
+            whole = self._converted(merged, version)
             shape = self._shape_in(version)
         except _GONE:
             return merged
@@ -169,7 +172,7 @@ class Ownership:
         kept = with_named_fields(to_set(pruned, shape), shape)
         everything = with_named_fields(to_set(whole, shape), shape)
         gone = everything.difference(kept).intersection(with_named_fields(last.owned, shape))
-        return self._in_version(_object(remove(whole, gone, shape)), self.gvk.api_version)
+        return self._converted(_object(remove(whole, gone, shape)), self.gvk.api_version)
 
     def _with_owned(
         self, whole: dict[str, Any], pruned: dict[str, Any], managed: Managed, version: str
@@ -181,7 +184,7 @@ class Ownership:
         # The version of the pruned object first: other versions may need its fields to convert.
         for other in sorted(by_version, key=lambda name: name != version):
             try:
-                whole, pruned = (self._in_version(obj, other) for obj in (whole, pruned))
+                whole, pruned = (self._converted(obj, other) for obj in (whole, pruned))
                 shape = self._shape_in(other)
             except _GONE:
                 continue
@@ -189,7 +192,7 @@ class Ownership:
             owned = with_named_fields(by_version[other], shape)
             everything = with_named_fields(to_set(whole, shape), shape)
             pruned = _object(remove(whole, everything.difference(kept.union(owned)), shape))
-        return self._in_version(pruned, version)
+        return self._converted(pruned, version)
 
 
 def _object(value: Any) -> dict[str, Any]:

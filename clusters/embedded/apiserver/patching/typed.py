@@ -10,7 +10,7 @@ from clusters.embedded.apiserver.patching import fields
 from clusters.embedded.apiserver.patching.fields import Element, FieldSet, Path
 from clusters.embedded.apiserver.patching.gotext import go_text, go_type
 from clusters.embedded.apiserver.patching.shapes import Shape
-from dra_api.decode import is_respelled
+from dra_api.decode import is_respelled, same_form
 
 ABSENT: Final = object()
 """A side of a comparison that has no value here; None is an explicit null."""
@@ -174,7 +174,7 @@ def _compare_forms(old: Any, new: Any, shape: Shape, path: Path, result: Compari
     """Finds the atomic lists that are equal in all but their form."""
     shape = shape.for_value(new)
     if shape.kind == "list" and shape.atomic:
-        if is_respelled(new) and equal(old, new):
+        if is_respelled(new) and equal(old, new) and not same_form(old, new):
             result.modified.insert(path)
     elif shape.kind == "list":
         before, after = _grouped(old, shape), _grouped(new, shape)
