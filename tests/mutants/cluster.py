@@ -16,15 +16,15 @@ PATIENCE = 0.25
 """What a broken component never does is not waited for as long as what a slow one does."""
 
 
-def main() -> None:
-    """Break the component, then run the command as ever."""
-    change = mutants(COMPONENT_MUTANTS)[sys.argv[1]].change_cluster
+def break_component(name: str) -> None:
+    """Break a component of the embedded cluster in this process."""
+    change = mutants(COMPONENT_MUTANTS)[name].change_cluster
     if change is None:
-        sys.exit(f"{sys.argv[1]} is no mutant of a component")
+        sys.exit(f"{name} is no mutant of a component")
     change()
     Tier.patience = PATIENCE
-    del sys.argv[1]
+
+
+if __name__ == "__main__":
+    break_component(sys.argv.pop(1))
     script()
-
-
-main()

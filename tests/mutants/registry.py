@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from conformance import catalogue
-
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "driver" / "reference.yaml"
 RUN = Path(__file__).with_name("run.py")
-CLUSTER = Path(__file__).with_name("cluster.py")
 DRIVER_MUTANTS, COMPONENT_MUTANTS = "tests.mutants", "tests.mutants.components"
 
 Change = Callable[[], None]
@@ -45,17 +39,22 @@ class Mutant:
     @property
     def breaks(self) -> tuple[str, ...]:
         """The requirements that must fail under it."""
+        # Broken drivers load this module as well: what they do not use would only cost time.
+        from conformance import catalogue
+
         everything = catalogue.requirements().values()
         return tuple(requirement.id for requirement in everything if self.name in requirement.mutants)
 
-    def command(self, folder: Path) -> list[str]:
-        """The arguments that start `drakit conformance` on this mutant; its files go into the folder."""
-        if self.change_cluster is not None:
-            return [sys.executable, str(CLUSTER), self.name, "conformance", str(REFERENCE)]
-        return [sys.executable, "-m", "drakit", "conformance", str(self.write_descriptor(folder))]
+    def descriptor(self, folder: Path) -> Path:
+        """The descriptor to judge with this mutant: that of the reference driver, or one of a broken driver.
 
-    def write_descriptor(self, folder: Path) -> Path:
-        """A descriptor that starts this mutant of the driver."""
+        The latter is written into the folder.
+        """
+        return REFERENCE if self.change_cluster is not None else self._write_descriptor(folder)
+
+    def _write_descriptor(self, folder: Path) -> Path:
+        import yaml
+
         document = yaml.safe_load(REFERENCE.read_text())
         command = document["start"]["command"]
         at = command.index("-m")
