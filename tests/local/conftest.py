@@ -1,11 +1,51 @@
-"""A whole cluster of `drakit up` for each version of kubectl."""
+"""A whole cluster of `drakit up` for each version of kubectl, and which tests run beside which.
+
+Tests that share a cluster or a server run one after the other in one process (`pytest --dist loadgroup`); every other
+test is free. What takes longest begins first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from kubectl_kit import VERSIONS, Kubectl, Space, drakit_up
+
+_LONGEST: Final = (
+    "test_kubelet_differential",
+    "test_local_chaos",
+    "test_kubectl_both",
+    "test_local_conformance",
+    "test_api_differential",
+    "test_go_clients",
+    "test_cri_kubelet",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group the tests by what they share."""
+    for item in items:
+        group = _group(item)
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+    ranks = {name: rank for rank, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
+def _group(item: pytest.Item) -> str:
+    """The file or the session, and the parameters of what is shared in it; empty for a test that shares nothing."""
+    assert isinstance(item, pytest.Function)
+    found = [definitions[-1] for definitions in item._fixtureinfo.name2fixturedefs.values()]
+    # Fixtures of pytest itself have no place.
+    scopes = {fixture.argname: fixture.scope for fixture in found if fixture.baseid}
+    shared = {name for name, scope in scopes.items() if scope != "function"}
+    if not shared:
+        return ""
+    place = item.path.stem if "module" in scopes.values() else "session"
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return " ".join([place, *(str(value) for name, value in parameters.items() if name in shared)])
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from go_kit import GO_DRIVER, TESTS, about_drivers, build_driver, go
 
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import User
@@ -20,18 +21,11 @@ from clusters.embedded.apiserver.thread import ServerThread
 
 pytestmark = [pytest.mark.go, pytest.mark.timeout(900)]
 
-TESTS = Path(__file__).parents[1]
 CLIENT_TESTS = sorted(
     name
     for path in (TESTS / "goclient").glob("*_test.go")
     for name in re.findall(r"^func (Test\w+)\(", path.read_text(), re.MULTILINE)
 )
-
-
-def go(*arguments: str, folder: Path) -> None:
-    """Run the Go tool; a failure shows what it said."""
-    done = subprocess.run(["go", *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr + done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +73,9 @@ def test_client_go(client_tests: Path, kubeconfig: Path, name: str) -> None:
 
 def test_driver_on_upstreams_helper_passes_the_contract(tmp_path: Path) -> None:
     """A driver written by others' rules gets no false alarm."""
-    folder = TESTS / "godriver"
-    go("build", "-o", "build/godriver", ".", folder=folder)
+    words = ["drakit", "conformance", str(build_driver()), "--report", str(tmp_path), *about_drivers()]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "drakit",
-            "conformance",
-            str(folder / "driver.yaml"),
-            "--report",
-            str(tmp_path),
-        ],
+        [sys.executable, "-m", *words],
         capture_output=True,
         text=True,
         check=False,
@@ -100,7 +85,7 @@ def test_driver_on_upstreams_helper_passes_the_contract(tmp_path: Path) -> None:
 
 def test_driver_says_what_is_missing(tmp_path: Path) -> None:
     binary = tmp_path / "godriver"
-    go("build", "-o", str(binary), ".", folder=TESTS / "godriver")
+    go("build", "-o", str(binary), ".", folder=GO_DRIVER)
     done = subprocess.run(
         [str(binary), "--driver-name=d.example.com"], capture_output=True, text=True, check=False
     )

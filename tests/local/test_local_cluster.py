@@ -58,16 +58,16 @@ def until(probe: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def programs() -> binaries.Binaries:
     return binaries.find("1.37", COMPONENTS, progress=print)
 
 
 @pytest.fixture(scope="module")
-def cluster(programs: binaries.Binaries) -> Iterator[LocalCluster]:
+def cluster() -> Iterator[LocalCluster]:
     """Two nodes, the reference driver on the first."""
     subject = descriptor.load(reference_driver(), catalogue.capabilities())
-    with LocalCluster(SPEC, programs) as cluster:
+    with LocalCluster(SPEC, binaries.find("1.37", COMPONENTS, progress=print)) as cluster:
         cluster.wait_ready()
         cluster.nodes[0].run_driver(subject)
         device_classes.ensure(cluster.client(), subject)

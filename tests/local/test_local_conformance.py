@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from go_kit import about_drivers, build_driver
 
 pytestmark = [
     pytest.mark.go,
@@ -18,7 +19,6 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-GO_DRIVER = ROOT / "tests" / "godriver"
 
 
 def conformance(*words: str, code: int = 0) -> str:
@@ -39,15 +39,8 @@ def verdicts(report: dict[str, Any]) -> dict[str, str]:
 
 
 def test_the_go_driver_gets_no_false_alarm_on_real_kubernetes() -> None:
-    built = subprocess.run(
-        ["go", "build", "-o", "build/godriver", "."],
-        cwd=GO_DRIVER,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    report = json.loads(conformance(str(GO_DRIVER / "driver.yaml"), "--tier", "local", "--json"))
+    words = (str(build_driver()), "--tier", "local", "--json", *about_drivers())
+    report = json.loads(conformance(*words))
     assert report["cluster"] == {"tier": "local", "kubernetes": "1.37", "gates": {}}
     # What it does not declare is left out, and nothing else.
     assert {item["cause"] for item in report["results"] if item["verdict"] == "skip"} <= {"driver"}
