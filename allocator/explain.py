@@ -6,9 +6,11 @@ explanation cannot contradict it.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from .allocator import Allocator
@@ -16,7 +18,8 @@ from .errors import AllocationCancelledError, AllocationError, NodeError
 from .explain_blocking import Blocking, Question, find_blocking
 from .explain_devices import DeviceOutcome, NodeView, PoolNote, RequestOutcome
 from .features import Features
-from .model import DeviceID, PoolID, SliceCache
+from .model import DeviceID, SliceCache
+from .pools import SliceIndex
 from .requests import Claim, ClassLookup, claim_name
 from .selectors import CelCache
 from .state import AllocatedState
@@ -46,7 +49,6 @@ class NodeExplanation:
     results: list[dict[str, Any]]
     error: str = ""
     scope: str = ""
-    timed_out: bool = False
     pools: Sequence[PoolNote] = ()
     requests: Sequence[RequestOutcome] = ()
     blocking: Blocking | None = None
@@ -57,76 +59,70 @@ class NodeExplanation:
         return self.blocking is None
 
 
-@dataclass(frozen=True)
 class Explainer:
-    """Explains claims of one pod, node by node.
+    """Explains claims of one pod, node by node."""
 
-    The arguments are those of Allocator; `holders` names the claims that have a device, `seconds` limits the time
-    for one node, and `clock` gives seconds.
-    """
+    def __init__(
+        self,
+        gates: Mapping[str, bool],
+        claims: Sequence[Claim],
+        state: AllocatedState,
+        classes: ClassLookup,
+        slices: Sequence[Mapping[str, Any]],
+        cel: CelCache | None = None,
+        holders: Mapping[DeviceID, Sequence[str]] | None = None,
+        *,
+        seconds: float = _SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """The arguments are those of Allocator.
 
-    gates: Mapping[str, bool]
-    claims: Sequence[Claim]
-    state: AllocatedState
-    classes: ClassLookup
-    slices: Sequence[Mapping[str, Any]]
-    cel: CelCache = field(default_factory=CelCache)
-    holders: Mapping[DeviceID, Sequence[str]] = field(default_factory=dict)
-    seconds: float = _SECONDS
-    clock: Callable[[], float] = time.monotonic
-    _cache: SliceCache = field(default_factory=SliceCache)
+        `holders` names the claims that have a device (`holders_of`), `seconds` limits the time for one node, and
+        `clock` gives seconds.
+        """
+        self._gates, self._claims, self._state, self._classes = gates, claims, state, classes
+        self._slices, self._cel = slices, cel or CelCache()
+        self._holders = holders or {}
+        self._seconds, self._clock = seconds, clock
+        self._features = Features.from_gates(gates)
+        self._parsed = SliceCache().parsed(slices)
+        self._index = SliceIndex(self._parsed, self._features)
+        self._allocator = self._new_allocator(slices)
 
     def explain(self, node: Mapping[str, Any]) -> NodeExplanation:
         """The explanation for a node. It raises nothing that the allocator raises; that is part of the answer."""
-        deadline = self.clock() + self.seconds
-
-        def cancelled() -> bool:
-            return self.clock() > deadline
-
-        name = node["metadata"]["name"]
-        ask = Question(self._allocator(self.slices), node, cancelled, self._without_counters)
-        features = Features.from_gates(self.gates)
-        view = NodeView.of(features, self.state, self._cache.parsed(self.slices), node, self.holders)
-        outcomes, broken = [], {}
-        for claim in self.claims:
-            try:
-                outcomes += view.requests_of(claim, self.classes, self.cel)
-            except AllocationError as error:
-                broken[claim_name(claim)] = str(error)
-        try:
-            results = ask.allocate(self.claims)
-        except AllocationCancelledError as error:
-            text = f"no answer within {self.seconds:g} s: the search is too large"
-            blocking = Blocking("", "", "timeout", text)
-            return NodeExplanation(
-                name,
-                [],
-                str(error),
-                "node",
-                timed_out=True,
-                pools=view.notes,
-                requests=outcomes,
-                blocking=blocking,
-            )
-        except NodeError as error:
-            blocking = find_blocking(ask, self.claims, outcomes, view.notes)
-            return NodeExplanation(name, [], str(error), "node", False, view.notes, outcomes, blocking)
-        except AllocationError as error:
-            blocking = find_blocking(ask, self.claims, outcomes, view.notes, str(error))
-            return NodeExplanation(name, [], str(error), "pod", False, view.notes, outcomes, blocking)
-        if len(results) == len(self.claims):
-            return NodeExplanation(name, results, pools=view.notes, requests=outcomes)
-        blocking = find_blocking(ask, self.claims, outcomes, view.notes)
-        return NodeExplanation(name, [], pools=view.notes, requests=outcomes, blocking=blocking)
-
-    def _allocator(self, slices: Iterable[Mapping[str, Any]]) -> Allocator:
-        return Allocator(
-            self.gates, self.claims, self.state, self.classes, slices, self.cel, new_share_id=lambda: "0" * 8
+        deadline = self._clock() + self._seconds
+        name, claims = node["metadata"]["name"], self._claims
+        ask = Question(
+            self._allocator, node, lambda: self._clock() > deadline, lambda: self._without_counters
         )
+        view = NodeView.of(self._features, self._state, self._parsed, self._index, node, self._holders)
+        requests: list[RequestOutcome] = []
+        for claim in claims:
+            with contextlib.suppress(AllocationError):  # which is what the allocator then says, too
+                requests += view.requests_of(claim, self._classes, self._cel)
+        told = functools.partial(NodeExplanation, name, pools=view.notes, requests=requests)
+        try:
+            results = ask.allocate(claims)
+        except AllocationCancelledError as error:
+            text = f"no answer within {self._seconds:g} s: the search is too large"
+            return told([], str(error), "node", blocking=Blocking("", "", "timeout", text))
+        except NodeError as error:
+            return told([], str(error), "node", blocking=find_blocking(ask, claims, requests, view.notes))
+        except AllocationError as error:
+            text = str(error)
+            return told([], text, "pod", blocking=find_blocking(ask, claims, requests, view.notes, text))
+        if len(results) == len(claims):
+            return told(results)
+        return told([], blocking=find_blocking(ask, claims, requests, view.notes))
 
+    def _new_allocator(self, slices: Iterable[Mapping[str, Any]]) -> Allocator:
+        return Allocator(self._gates, self._claims, self._state, self._classes, slices, self._cel)
+
+    @functools.cached_property
     def _without_counters(self) -> Allocator:
         """An allocator for which no device consumes counters."""
-        return self._allocator([_free_of_counters(entry) for entry in self.slices])
+        return self._new_allocator([_free_of_counters(entry) for entry in self._slices])
 
 
 def holders_of(claims: Iterable[Claim]) -> dict[DeviceID, list[str]]:
@@ -141,11 +137,6 @@ def holders_of(claims: Iterable[Claim]) -> dict[DeviceID, list[str]]:
             if claim_name(claim) not in names:
                 names.append(claim_name(claim))
     return result
-
-
-def pool_of(device: DeviceID) -> PoolID:
-    """The pool of a device."""
-    return PoolID(device.driver, device.pool)
 
 
 def _free_of_counters(entry: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -109,12 +109,13 @@ class NodeView:
         features: Features,
         state: AllocatedState,
         slices: Sequence[Slice],
+        index: SliceIndex,
         node: Mapping[str, Any],
         holders: Mapping[DeviceID, Sequence[str]],
     ) -> NodeView:
         """Gather the pools as the allocator does."""
         try:
-            pools = gather(SliceIndex(slices, features), node, features)
+            pools = gather(index, node, features)
         except AllocationError as error:
             return cls(features, state, node, holders, (), (), str(error))
         return cls(features, state, node, holders, pools, tuple(_notes(pools, slices, node)))

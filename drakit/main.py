@@ -16,13 +16,18 @@ from drakit.output import accept_any_text, say
 from drakit.version import __version__
 
 _COMMANDS = {
+    "allocate": "drakit.allocate",
     "binaries": "drakit.binaries",
+    "cel": "drakit.cel",
     "conformance": "drakit.conformance",
+    "devices": "drakit.devices",
     "doctor": "drakit.doctor",
     "down": "drakit.down",
     "driver": "drakit.driver",
+    "explain": "drakit.explain",
     "hw": "drakit.hw",
     "kind": "drakit.kind",
+    "lint": "drakit.lint",
     "logs": "drakit.logs",
     "rbac": "drakit.rbac",
     "status": "drakit.status",
@@ -58,6 +63,11 @@ def cli() -> None:
     drakit binaries list              the binaries of real clusters, where they come from
     drakit kind build-image           a node image for --tier kind, without a registry
     drakit doctor                     what is missing here, or wrong in a cluster, and what mends it
+    drakit allocate -f FILE           which node and devices Pods and claims would get, without a cluster
+    drakit explain pod NAME -f FILE   why a Pod or claim gets them, or none, node by node
+    drakit devices -f FILE            what devices there are, who has them, what is free
+    drakit cel EXPRESSION -f FILE     what a selector says about each device, and what it costs
+    drakit lint FILE                  mistakes in manifests, and what mends them
     drakit hw create DIR              fake GPU hardware as a directory tree
     drakit driver run --profile gpu   the reference driver on such a tree
 

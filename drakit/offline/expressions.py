@@ -37,7 +37,7 @@ class Evaluator:
         """The answer to one line. Raises LineError."""
         check_keys(request, _KEYS, required=("expression",))
         expression = typed(request, "expression", str, "")
-        environment = typed(request, "environment", str, "new")
+        environment = typed(request, "environment", str, "stored")
         if environment not in ENVIRONMENTS:
             raise LineError(f'environment: must be "new" or "stored", not "{environment}"')
         device = device_input(request)
