@@ -96,6 +96,10 @@ class _Case:
             self.playing.discard("odd")
         if "limit" in self.playing and dice.chance(60):
             self.playing.discard("limit")
+        if "limit" in self.playing:
+            # Alternatives are what makes the limit a matter of the search, shares what lets it get that far.
+            self.playing |= set(dice.some(("alternatives", "all", "shared"), 3))
+            self.playing -= {"match", "distinct"} if dice.chance(80) else set()
         if "groups" in self.playing or "hosts" in self.playing:
             self.playing.add("counters")
         self.devices: list[tuple[str, dict[str, Any]]] = []
@@ -122,7 +126,7 @@ class _Case:
 
     def gates(self) -> dict[str, bool]:
         dice = self.dice
-        style = dice.weighted({"all": 11, "toggled": 3, "default": 2, "random": 2})
+        style = dice.weighted({"all": 10, "toggled": 3, "default": 3, "random": 2})
         if style == "default":
             return {}
         if style == "random":
@@ -190,6 +194,8 @@ class _Case:
     def scope(self) -> dict[str, Any]:
         dice = self.dice
         odd = self.plays("odd")
+        if odd and dice.chance(2):
+            return {}
         kind = dice.weighted({"nodeName": 4, "allNodes": 4, "nodeSelector": 4 if self.plays("nodes") else 1})
         if kind == "nodeName":
             return {"nodeName": dice.weighted({"n0": 9, "n1": 2 if self.plays("nodes", "hosts") else 0})}
@@ -213,7 +219,7 @@ class _Case:
     def slice_devices(self, part: int, sets: int) -> list[dict[str, Any]]:
         dice = self.dice
         count = dice.number(2, 5)
-        if self.plays("limit") and dice.chance(50):
+        if self.plays("limit") and dice.chance(60):
             count = dice.number(10, 20)
         devices = [self.device(f"d{part}{index}", sets) for index in range(count)]
         if self.plays("odd") and dice.chance(12):
@@ -232,7 +238,7 @@ class _Case:
             found = capacity(dice, self.plays("capacity"))
             if found:
                 device["capacity"] = found
-        if self.plays("shared") and dice.chance(60):
+        if self.plays("shared") and dice.chance(95 if self.plays("limit") else 60):
             device["allowMultipleAllocations"] = dice.chance(90)
         if self.plays("taints") and dice.chance(50):
             device["taints"] = [taint(dice) for _ in range(dice.number(1, 2))]
@@ -269,7 +275,7 @@ class _Case:
         spec: dict[str, Any] = {}
         if name == "picky":
             options = SELECTORS + (LIST_SELECTORS if self.plays("lists") else ())
-            if self.plays("errors") and dice.chance(20):
+            if self.plays("errors") and dice.chance(40):
                 options = FAILING_SELECTORS
             spec["selectors"] = [{"cel": {"expression": dice.pick(options)}}]
         if name == "wide":
@@ -283,7 +289,7 @@ class _Case:
 
     def claim(self, index: int) -> dict[str, Any]:
         dice = self.dice
-        requests = [self.request(f"r{number}") for number in range(dice.weighted({1: 8, 2: 4, 3: 1}))]
+        requests = [self.request(f"r{number}") for number in range(dice.weighted({1: 8, 2: 4, 3: 1, 0: 0.2}))]
         devices: dict[str, Any] = {"requests": requests}
         names = [*(entry["name"] for entry in requests), *self.full_names(requests)]
         constraints = []
@@ -355,8 +361,8 @@ class _Case:
             wanted["allocationMode"] = "All"
         else:
             wanted["count"] = dice.weighted({1: 14, 2: 4, 3: 1})
-            if self.plays("limit") and dice.chance(40):
-                wanted["count"] = dice.pick((8, 12, 16, 20, 32, 33))
+            if self.plays("limit") and dice.chance(50):
+                wanted["count"] = dice.pick((6, 8, 10, 12, 16, 20, 28, 32, 33))
         if self.plays("selectors") and dice.chance(60):
             options = SELECTORS + (LIST_SELECTORS if self.plays("lists") else ())
             wanted["selectors"] = [

@@ -39,6 +39,9 @@ FAILING_SELECTORS = (
     "device.attributes['a.example.com'].model",
     "device.nothing",
     "device.driver ==",
+    "1 / 0 == 1",
+    "device.attributes['b.example.com'].?numa.orValue('n') == 1 || dyn(1)",
+    "device.attributes['a.example.com'].exists(x, x.startsWith('z')) || device.capacity['a.example.com'].mem",
 )
 DERIVED = (
     "device.driver",
@@ -70,7 +73,7 @@ class Dice:
     def some(self, options: Any, most: int) -> list[Any]:
         return self.random.sample(list(options), self.number(0, min(most, len(options))))
 
-    def weighted(self, options: dict[Any, int]) -> Any:
+    def weighted(self, options: dict[Any, float]) -> Any:
         return self.random.choices(list(options), list(options.values()))[0]
 
 
@@ -123,7 +126,7 @@ def attributes(dice: Dice, driver: str, lists: bool) -> dict[str, Any]:
     for name, kind in (("model", "string"), ("numa", "int"), ("ok", "bool"), ("ver", "version")):
         if dice.chance(70):
             spelled = f"{driver}/{name}" if dice.chance(25) else name
-            found[spelled] = attribute(dice, kind, lists and dice.chance(30) and name in ("model", "numa"))
+            found[spelled] = attribute(dice, kind, lists and dice.chance(40))
     if dice.chance(30):
         found["zone.example.com/zone"] = attribute(dice, dice.weighted({"string": 5, "int": 1}), lists)
     if lists and dice.chance(60):
@@ -141,11 +144,11 @@ def policy(dice: Dice) -> dict[str, Any]:
         return result
     if kind == "default":
         return {"default": dice.pick(AMOUNTS)}
-    limits = {"min": dice.pick(("1", "500m", "0", "1Gi", "0.25"))}
+    limits = {"min": dice.pick(("1", "500m", "0", "1Gi", "0.25", "100n"))}
     if dice.chance(50):
-        limits["max"] = dice.pick(("2", "4", "2Gi", "10", "1500m"))
-    if dice.chance(60):
-        limits["step"] = dice.pick(("1", "500m", "256Mi", "2", "0.1", "0.0001"))
+        limits["max"] = dice.pick(("2", "4", "2Gi", "10", "1500m", "1e20"))
+    if dice.chance(65):
+        limits["step"] = dice.pick(("1", "500m", "256Mi", "2", "0.1", "0.0001", "7", "1e1"))
     if dice.chance(4):
         limits.pop("min")
         limits.pop("step", None)
@@ -159,7 +162,7 @@ def capacity(dice: Dice, policies: bool) -> dict[str, Any]:
     """Capacities; only `mem` may have a policy, so that at most one can be wrong (upstream visits them at random)."""
     found: dict[str, Any] = {}
     if dice.chance(85):
-        entry: dict[str, Any] = {"value": dice.pick(("4", "10", "2Gi", "4Gi", "2", "1500m"))}
+        entry: dict[str, Any] = {"value": dice.pick(("4", "10", "2Gi", "4Gi", "2", "1500m", "1e31", "16Ei"))}
         if policies and dice.chance(60):
             entry["requestPolicy"] = policy(dice)
         found["mem"] = entry

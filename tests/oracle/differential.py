@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import secrets
 import sys
 import time
@@ -24,12 +25,13 @@ import allocation_cases
 from oracle_program import Oracle, covered_percent
 
 from allocator import CelCache
-from allocator.lines import allocation_answer
+from allocator.lines import LineError, allocation_answer
 
 Line = Mapping[str, Any]
 Answer = dict[str, Any]
 _SHOWN = 5
 _LIMIT = "5s"
+_PRINTED_DEVICE = re.compile(r"for device &Device\{Name:([^,]*),.*\} in slice")
 _TOO_SLOW = "filter operation aborted: context deadline exceeded"
 
 
@@ -65,7 +67,17 @@ class Findings:
         return "\n".join([self.summary(), *shown])
 
 
-def allocations(seed: int, count: int, *, coverage: Path | None = None) -> Findings:
+def quiet(findings: Findings) -> None:
+    """Tell nobody."""
+
+
+def allocations(
+    seed: int,
+    count: int,
+    *,
+    coverage: Path | None = None,
+    progress: Callable[[Findings], None] = quiet,
+) -> Findings:
     """Random allocation cases against upstream's experimental allocator."""
     oracle = Oracle("allocate", "-limit", _LIMIT, coverage=coverage)
     cel = CelCache(limit=10_000)
@@ -76,6 +88,7 @@ def allocations(seed: int, count: int, *, coverage: Path | None = None) -> Findi
         lambda line: allocation_answer(line, cel),
         kind=allocation_kind,
         features=allocation_cases.features_of,
+        progress=progress,
     )
 
 
@@ -87,6 +100,7 @@ def compare(
     *,
     kind: Callable[[Answer], str],
     features: Callable[[Line], Iterable[str]],
+    progress: Callable[[Findings], None],
 ) -> Findings:
     """Ask both about each line."""
     findings = Findings(seed)
@@ -99,15 +113,25 @@ def compare(
 
     for upstream in oracle.answers(remembered()):
         line = waiting.popleft()
+        progress(findings)
         if upstream.get("error") == _TOO_SLOW:
             findings.kinds["too slow upstream"] += 1
             continue
         findings.kinds[kind(upstream)] += 1
         findings.pairs.update(combinations(sorted(features(line)), 2))
-        answer = ours(line)
-        if without_shares(answer) != without_shares(upstream):
+        answer = _answer(ours, line)
+        if "input" in upstream and "input" in answer:
+            continue
+        if comparable(answer) != comparable(upstream):
             findings.note(line, upstream, answer)
     return findings
+
+
+def _answer(ours: Callable[[Line], Answer], line: Line) -> Answer:
+    try:
+        return ours(line)
+    except LineError as error:
+        return {"input": str(error)}
 
 
 def allocation_kind(answer: Answer) -> str:
@@ -116,13 +140,29 @@ def allocation_kind(answer: Answer) -> str:
     return "error" if answer.get("scope") == "pod" else answer.get("scope", "unreadable")
 
 
-def without_shares(value: Any) -> Any:
-    """Share ids are random."""
+def comparable(value: Any) -> Any:
+    """An answer without what differs from run to run: share ids, and addresses in the text of a device."""
     if isinstance(value, dict):
-        return {key: "share" if key == "shareID" else without_shares(entry) for key, entry in value.items()}
+        return {key: "share" if key == "shareID" else comparable(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [without_shares(entry) for entry in value]
+        return [comparable(entry) for entry in value]
+    if isinstance(value, str) and value.startswith("gather pool information: "):
+        return _PRINTED_DEVICE.sub(r"for device \1 in slice", value)
     return value
+
+
+def _every(count: int, out: Path | None) -> Callable[[Findings], None]:
+    def tell(findings: Findings) -> None:
+        if findings.count % count == 0 and findings.count:
+            print(findings.summary(), flush=True)
+            _keep(findings, out)
+
+    return tell
+
+
+def _keep(findings: Findings, out: Path | None) -> None:
+    if out is not None:
+        out.write_text("".join(json.dumps(entry) + "\n" for entry in findings.differences))
 
 
 def main() -> int:
@@ -135,13 +175,12 @@ def main() -> int:
     given = parser.parse_args()
     seed = secrets.randbelow(2**32) if given.seed is None else given.seed
     start = time.monotonic()
-    findings = allocations(seed, given.cases, coverage=given.coverage)
+    findings = allocations(seed, given.cases, coverage=given.coverage, progress=_every(5000, given.out))
     print(findings.text() if given.out is None else findings.summary())
     print(f"{time.monotonic() - start:.0f} s")
     if given.coverage is not None:
         print(f"{covered_percent(given.coverage):.1f} % of upstream's allocator executed")
-    if given.out is not None:
-        given.out.write_text("".join(json.dumps(entry) + "\n" for entry in findings.differences))
+    _keep(findings, given.out)
     return 1 if findings.different else 0
 
 

@@ -24,7 +24,9 @@ class _Covered(GoProgram):
     """A build that counts which statements of upstream's allocator are executed."""
 
     def arguments(self, target: Path) -> list[str]:
-        return ["build", "-cover", f"-coverpkg={ALLOCATOR}", "-o", str(target), self.package]
+        # Without the program's own package nobody writes the counters at its end.
+        packages = f"-coverpkg={ALLOCATOR},drakit.dev/oracle"
+        return ["build", "-trimpath", "-cover", packages, "-o", str(target), self.package]
 
 
 class Oracle:
@@ -47,26 +49,27 @@ class Oracle:
         if self._coverage is not None:
             self._coverage.mkdir(parents=True, exist_ok=True)
             environment["GOCOVERDIR"] = str(self._coverage)
-        with subprocess.Popen(
+        process = subprocess.Popen(
             self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        ) as process:
-            assert process.stdin is not None and process.stdout is not None
-            writer = threading.Thread(target=_write, args=(process.stdin, lines))
-            writer.start()
-            try:
-                for answer in process.stdout:
-                    yield json.loads(answer)
-            finally:
-                process.stdout.close()
-                writer.join()
-        assert process.returncode == 0, f"the oracle ended with {process.returncode}"
+        )
+        assert process.stdin is not None and process.stdout is not None
+        writer = threading.Thread(target=_write, args=(process.stdin, lines))
+        writer.start()
+        try:
+            for answer in process.stdout:
+                yield json.loads(answer)
+        finally:
+            process.stdout.close()
+            code = process.wait()
+            writer.join()
+        assert code == 0, f"the oracle ended with {code}"
 
 
 def _write(stdin: Any, lines: Iterable[Mapping[str, Any]]) -> None:
     try:
-        for line in lines:
-            stdin.write(json.dumps(line).encode() + b"\n")
-        stdin.close()
+        with stdin:
+            for line in lines:
+                stdin.write(json.dumps(line).encode() + b"\n")
     except BrokenPipeError:
         pass  # nobody reads the answers any more
 
