@@ -1,7 +1,7 @@
 """The sockets of a loop's connections, which must be closed before the loop ends.
 
-asyncio closes a socket some rounds of its loop after a transport was told to close, and first waits for the other side's
-part in the end of TLS. A loop that ends in between leaves the socket open until the garbage collector finds it.
+asyncio closes a socket some rounds of its loop after a transport was told to close, and first waits for the other
+side's part in the end of TLS. A loop that ends in between leaves the socket open until the garbage collector finds it.
 """
 
 from __future__ import annotations

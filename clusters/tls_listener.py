@@ -11,15 +11,15 @@ import contextlib
 import errno
 import socket
 import ssl
-import time
 import weakref
 from collections.abc import Callable
 from typing import Final
 
+from clusters.open_sockets import OpenSockets
+
 _BACKLOG: Final = 512
 # Without free descriptors or memory for a connection the next attempt waits, as asyncio's server does.
 _PAUSE: Final = 1.0
-_CLOSE_SECONDS: Final = 1.0
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -30,7 +30,7 @@ class TlsListener:
         self._protocol, self._context = protocol, context
         self._socket: socket.socket | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
-        self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._accepted = OpenSockets()
         self._open: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
 
     def start(self, host: str, port: int) -> int:
@@ -87,11 +87,6 @@ class TlsListener:
         # Clients that keep their end open would hold the closing handshake of TLS.
         for transport in list(self._open):
             transport.abort()
-        for left in list(self._accepted):
-            with contextlib.suppress(OSError):
-                left.shutdown(socket.SHUT_RDWR)
-        # asyncio sees the end of TCP, and closes what it made.
+        # Handshakes see the end of TCP, too.
+        await self._accepted.wait_closed(polite=False)
         await asyncio.gather(*self._handshakes, return_exceptions=True)
-        deadline = time.monotonic() + _CLOSE_SECONDS
-        while any(left.fileno() != -1 for left in self._accepted) and time.monotonic() < deadline:
-            await asyncio.sleep(0.001)

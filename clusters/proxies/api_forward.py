@@ -17,10 +17,12 @@ from yarl import URL
 
 from clusters.api_status import ApiError
 from clusters.http_server import HEADER_LIMIT, http_server, text_headers
+from clusters.open_sockets import OpenSockets
 from clusters.proxies.api_calls import ApiCall, CallLog, decode_body, keeps_body
 from clusters.proxies.api_faults import Fault, answer, expired
 from clusters.proxies.watch_frames import Frames
 from clusters.request_info import parse
+from clusters.tls_listener import TlsListener
 
 _HOP_BY_HOP: Final = {
     "connection",
@@ -38,7 +40,6 @@ _HOP_BY_HOP: Final = {
 _CONNECT_SECONDS: Final = 10.0
 _KEEP_ALIVE: Final = 3600.0
 _SHUTDOWN_SECONDS: Final = 0.1
-_CLOSING_ROUNDS: Final = 10
 
 
 class _Watch:
@@ -66,7 +67,8 @@ class Forwarder:
         self._tls = ssl.create_default_context(cadata=ca)
         self._log = log
         self._clock = clock
-        self._runners: list[web.ServerRunner] = []
+        self._servers: list[tuple[TlsListener, web.Server]] = []
+        self._sockets = OpenSockets()
         self._faults: list[Fault] = []
         self._watches: set[_Watch] = set()
         self._session: aiohttp.ClientSession | None = None
@@ -75,7 +77,7 @@ class Forwarder:
         """Open a listener on a free port; gives its address."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._tls, limit=0),
+                connector=aiohttp.TCPConnector(ssl=self._tls, limit=0, socket_factory=self._sockets.make),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
                 auto_decompress=False,
                 max_line_size=HEADER_LIMIT,
@@ -89,22 +91,21 @@ class Forwarder:
 
         # A client that goes away must end its watch on the server, too.
         server = http_server(handle, keepalive=_KEEP_ALIVE)
-        runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
-        await runner.setup()
-        self._runners.append(runner)
-        await web.TCPSite(runner, host, 0, ssl_context=context).start()
-        address, port = runner.addresses[0][:2]
-        return f"https://{f'[{address}]' if ':' in address else address}:{port}"
+        listener = TlsListener(server, context)
+        port = listener.start(host, 0)
+        self._servers.append((listener, server))
+        return f"https://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def close(self) -> None:
         """Close listeners and connections."""
-        for runner in self._runners:
-            await runner.cleanup()
+        for listener, server in self._servers:
+            listener.close()
+            server.pre_shutdown()
+            await server.shutdown(_SHUTDOWN_SECONDS)
+            await listener.break_connections()
         if self._session is not None:
             await self._session.close()
-        # Aborted TLS transports close their sockets a few rounds of the loop later.
-        for _ in range(_CLOSING_ROUNDS):
-            await asyncio.sleep(0)
+        await self._sockets.wait_closed(polite=False)
 
     async def add_fault(self, fault: Fault) -> None:
         """Inject a fault from now on, into open watches as well."""

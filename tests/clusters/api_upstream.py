@@ -14,6 +14,7 @@ from aiohttp import web
 
 from clusters import tls
 from clusters.proxies.api_proxy import ApiProxy
+from clusters.tls_listener import TlsListener
 
 
 class Upstream:
@@ -31,17 +32,14 @@ class Upstream:
         self.url = asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(10)
 
     async def _start(self) -> str:
-        self.runner = web.ServerRunner(
-            web.Server(self._handle, handler_cancellation=True), shutdown_timeout=0.1
-        )
-        await self.runner.setup()
-        await web.TCPSite(self.runner, "127.0.0.1", 0, ssl_context=self.certificates.server_context()).start()
-        return f"https://127.0.0.1:{self.runner.addresses[0][1]}"
+        self.server = web.Server(self._handle, handler_cancellation=True)
+        self.listener = TlsListener(self.server, self.certificates.server_context())
+        return f"https://127.0.0.1:{self.listener.start('127.0.0.1', 0)}"
 
     async def _stop(self) -> None:
-        await self.runner.cleanup()
-        for _ in range(10):
-            await asyncio.sleep(0)
+        self.listener.close()
+        await self.server.shutdown(0.1)
+        await self.listener.break_connections()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.content.read()

@@ -13,6 +13,7 @@ from aiohttp import web
 from apiserver_harness import PODS, Http, connected, pod
 
 from clusters import tls
+from clusters.tls_listener import TlsListener
 
 TOKEN = "api-server"
 
@@ -60,13 +61,13 @@ class KubeletThread:
         certificates = tls.generate("127.0.0.1")
         self.kubelet.ca = certificates.ca_pem.decode()
         server = web.Server(self.kubelet.handle)
-        listener = await self.loop.create_server(server, "127.0.0.1", 0, ssl=certificates.server_context())
-        self.kubelet.port = listener.sockets[0].getsockname()[1]
+        listener = TlsListener(server, certificates.server_context())
+        self.kubelet.port = listener.start("127.0.0.1", 0)
         self._ready.set()
         await self._stop.wait()
         listener.close()
         await server.shutdown(1)
-        await asyncio.sleep(0)
+        await listener.break_connections()
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self._stop.set)

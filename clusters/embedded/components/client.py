@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import socket
 import ssl
-import weakref
 from collections.abc import AsyncGenerator, Mapping
 from functools import lru_cache
 from types import TracebackType
@@ -16,6 +12,7 @@ from typing import Any, Final
 import aiohttp
 
 from clusters.client import ClientError, client_error, resource_path
+from clusters.open_sockets import OpenSockets
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
@@ -25,7 +22,6 @@ JSON_PATCH: Final = "application/json-patch+json"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _TIMEOUT: Final = 30.0
-_CLOSE_SECONDS: Final = 1.0
 # A watch with nothing to tell still gets a bookmark a minute; silence beyond this is a broken connection.
 _WATCH_SILENCE: Final = 150.0
 Object = dict[str, Any]
@@ -57,7 +53,7 @@ class ApiClient:
             "User-Agent": user_agent,
         }
         self._session: aiohttp.ClientSession | None = None
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._sockets = OpenSockets()
 
     async def __aenter__(self) -> ApiClient:
         return self
@@ -72,26 +68,12 @@ class ApiClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-        deadline = asyncio.get_running_loop().time() + _CLOSE_SECONDS
-        while left := [one for one in self._sockets if one.fileno() != -1]:
-            if asyncio.get_running_loop().time() > deadline:
-                # The other side does not take part in the end of TLS: the end of TCP is seen without it.
-                for one in left:
-                    with contextlib.suppress(OSError):
-                        one.shutdown(socket.SHUT_RDWR)
-                self._sockets.clear()
-            await asyncio.sleep(0.001)
-
-    def _open_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        family, kind, protocol, *_ = address
-        made = socket.socket(family, kind, protocol)
-        self._sockets.add(made)
-        return made
+        await self._sockets.wait_closed()
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                ssl=self._tls, limit=0, keepalive_timeout=60, socket_factory=self._open_socket
+                ssl=self._tls, limit=0, keepalive_timeout=60, socket_factory=self._sockets.make
             )
             self._session = aiohttp.ClientSession(
                 connector=connector, headers=self._headers, timeout=aiohttp.ClientTimeout(total=_TIMEOUT)

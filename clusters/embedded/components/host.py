@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from clusters.embedded.components.client import ApiClient
 from clusters.embedded.components.component import Component, Context
 from clusters.log_files import LogFile
 
@@ -67,6 +69,7 @@ class ComponentHost:
         """`logs` is the folder for the logs of all components."""
         self._logs = logs
         self._entries: dict[str, _Entry] = {}
+        self._clients: weakref.WeakSet[ApiClient] = weakref.WeakSet()
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="components", daemon=True)
@@ -149,7 +152,9 @@ class ComponentHost:
     async def _stop(self, entries: list[_Entry]) -> None:
         tasks = [entry.task for entry in entries if entry.task is not None]
         for task in tasks:
-            task.cancel()
+            # Who stops for somebody else already is not to be disturbed at closing connections.
+            if not task.cancelling():
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _end(self) -> None:
@@ -161,12 +166,14 @@ class ComponentHost:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
         await asyncio.get_running_loop().shutdown_asyncgens()
+        await asyncio.gather(*(client.close() for client in self._clients))
 
     async def _live(self, entry: _Entry) -> None:
         pause = _FIRST_RESTART
         while True:
             try:
                 context = entry.context(entry.log)
+                self._clients.update((context.client, context.reader))
                 # Of one client both are the same, and closing twice does no harm.
                 async with context.client, context.reader:
                     await entry.factory().run(context)

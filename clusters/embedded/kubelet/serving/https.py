@@ -27,6 +27,7 @@ from clusters.embedded.kubelet.pods.status_manager import StatusManager
 from clusters.embedded.kubelet.serving.log_options import LogRequestError, read_options, wants_previous
 from clusters.embedded.kubelet.serving.metrics import Metrics
 from clusters.embedded.kubelet.threads import in_thread
+from clusters.tls_listener import TlsListener
 
 _OPEN: Final = ("/healthz",)
 _SHUTDOWN_SECONDS: Final = 0.2
@@ -48,6 +49,7 @@ class KubeletServer:
         self._config, self._clock, self._source, self._statuses = config, clock, source, statuses
         self._runtime, self._cache, self._metrics = runtime, cache, metrics
         self._runner: web.AppRunner | None = None
+        self._listener: TlsListener | None = None
 
     async def start(self) -> int:
         """Listen on a free port of the node's address; returns the port."""
@@ -63,14 +65,18 @@ class KubeletServer:
         certificates = self._config.certificates
         if certificates is None:
             certificates = await in_thread(tls.generate, self._config.node_ip)
-        site = web.TCPSite(self._runner, self._config.node_ip, 0, ssl_context=certificates.server_context())
-        await site.start()
-        return int(self._runner.addresses[0][1])
+        assert self._runner.server is not None  # noqa: S101 - made by setup
+        self._listener = TlsListener(self._runner.server, certificates.server_context())
+        return self._listener.start(self._config.node_ip, 0)
 
     async def close(self) -> None:
         """Close the socket and all connections."""
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.break_connections()
 
     @web.middleware
     async def _authorize(
