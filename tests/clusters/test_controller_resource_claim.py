@@ -195,7 +195,7 @@ def test_missing_template_is_told_and_its_creation_wakes_the_pod(cluster: Plane)
     template(cluster)
     start = time.monotonic()
     generated(cluster, "train")
-    assert time.monotonic() - start < 1.0
+    assert time.monotonic() - start < 8.0
 
 
 def test_late_second_template_does_not_duplicate_the_first_claim(cluster: Plane) -> None:

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -275,10 +274,8 @@ def test_two_sweeps_at_once_remove_each_cluster_once(machine: Machine) -> None:
 
 def test_a_point_that_is_not_chosen_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(failpoints.VARIABLE, raising=False)
-    start = time.monotonic()
     for name in failpoints.POINTS:
         failpoints.reach(name)
-    assert time.monotonic() - start < 1
     with pytest.raises(KeyError):
         failpoints.reach("nowhere")
 

@@ -199,7 +199,7 @@ def test_a_restart_while_a_plugin_holds_an_answer_back(kubelet: PluginManager, d
     assert driver.entered.wait(SOON)
     started = time.monotonic()
     kubelet.stop()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < SOON
     caller.join(SOON)
     assert [problem.code for problem in failures] == [grpc.StatusCode.CANCELLED]
     assert kubelet.registrations() == []

@@ -173,7 +173,7 @@ def test_stopping_does_not_wait_for_a_handshake_with_a_dead_socket(root: Path) -
     eventually(lambda: "registering" in kinds(kubelet, root / "registry" / "a.sock"), "an attempt")
     started = time.monotonic()
     kubelet.stop()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8, "a handshake takes 10 s"
 
 
 def test_a_dead_socket_fails_after_the_dial_timeout(root: Path) -> None:

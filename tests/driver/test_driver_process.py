@@ -49,8 +49,10 @@ def test_the_driver_is_registered_within_seven_tenths_of_a_second(world: World) 
     world.start(register=False)
     wait_until(world.listening, 10, "the registration socket")
     elapsed = time.monotonic() - started
-    # On an idle machine it is 0.45 s; the machine that runs all tests is not idle.
-    assert elapsed < 0.7 + 0.5 * os.getloadavg()[0]
+    # Running and sleeping count; waiting for a processor, with which others were busy, does not.
+    assert world.process is not None
+    waited = int(Path(f"/proc/{world.process.pid}/schedstat").read_text().split()[1]) / 1e9
+    assert elapsed - waited < 0.7, f"{elapsed:.2f} s, of which it waited {waited:.2f} s"
 
 
 def test_a_refused_registration_is_told_and_not_ready(world: World) -> None:
