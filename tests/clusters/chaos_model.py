@@ -33,13 +33,15 @@ class Change:
 class Model:
     """The state after the changes so far; `problems` are the rules that were broken on the way.
 
-    `holders` is (driver, pool, device) -> UID of the claim; `ran` are names of Pods that have been Running or that
+    `holders` is (driver, pool, device) -> UID of the claim; `promised` is UID of a claim -> UIDs of the Pods that it
+    was reserved for since it has its allocation; `ran` are names of Pods that have been Running or that
     ended with containers that ran.
     """
 
     pods: dict[str, Object] = field(default_factory=dict)
     claims: dict[str, Object] = field(default_factory=dict)
     holders: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    promised: dict[str, set[str]] = field(default_factory=dict)
     ran: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
 
@@ -73,6 +75,10 @@ class Model:
             holder = self.holders.setdefault(device, uid)
             if holder != uid:
                 yield f"gets device {'/'.join(device)}, which claim {holder} has"
+        if has:
+            self.promised.setdefault(uid, set()).update(reserved(obj))
+        else:
+            self.promised.pop(uid, None)
         for consumer in (reserved(before) if before else set()) - (
             set() if change.removed else reserved(obj)
         ):
@@ -94,9 +100,16 @@ class Model:
         binds = bound(obj) and not (before is not None and bound(before))
         # A Pod that ends may be written after its claims were given back.
         if (starts and not ended(obj)) or binds:
-            yield from self._unready(obj, "starts" if starts else "is bound")
+            yield from self._unready(obj, "starts" if starts else "is bound", binds and not starts)
 
-    def _unready(self, pod: Object, what: str) -> Iterator[str]:
+    def _unready(self, pod: Object, what: str, binds: bool) -> Iterator[str]:
+        """What a Pod lacks that starts or is bound.
+
+        It may be bound without the reservation that it had. A scheduler whose binding failed takes the reservation
+        back, does not look at its own answer, and goes by its cache at the next attempt (Unreserve and PreBind of
+        Kubernetes 1.37.2): with a watch that lags it finds the claim reserved. The claim controller reserves claims of
+        bound Pods again, and kubelets start nothing before.
+        """
         uid = pod["metadata"]["uid"]
         namespace = pod["metadata"]["namespace"]
         named = {
@@ -109,7 +122,9 @@ class Model:
                 yield f"{what} without claim {name}, which does not exist"
             elif not allocation(claim):
                 yield f"{what} while claim {name} has no allocation"
-            elif uid not in reserved(claim):
+            elif uid not in reserved(claim) and not (
+                binds and uid in self.promised.get(claim["metadata"]["uid"], ())
+            ):
                 yield f"{what} while claim {name} is not reserved for it"
 
 

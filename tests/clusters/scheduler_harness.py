@@ -21,6 +21,7 @@ from clusters.embedded.components.component import Context
 from clusters.embedded.components.host import ComponentHost
 from clusters.embedded.scheduler.config import load_config
 from clusters.embedded.scheduler.scheduler import Scheduler
+from clusters.proxies.api_proxy import ApiProxy
 from clusters.tls import client_context
 
 NAMESPACE = "/api/v1/namespaces/default"
@@ -47,12 +48,17 @@ class Bench:
         self._gates = gates
         self._tls = client_context(server.ca_pem)
 
-    def add_scheduler(self, name: str = "scheduler", config: Any = "") -> None:
-        """Register a scheduler and start it."""
+    def add_scheduler(
+        self, name: str = "scheduler", config: Any = "", *, through: ApiProxy | None = None
+    ) -> None:
+        """Register a scheduler and start it; `through` is a proxy between it and the server."""
         loaded = load_config(config, self._gates)
+        url, tls = self.server.url, self._tls
+        if through is not None:
+            url, tls = through.url, client_context(through.ca_pem)
 
         def context(log: logging.Logger) -> Context:
-            client = ApiClient(self.server.url, self._tls, SCHEDULER, "kube-scheduler/v1.37.2")
+            client = ApiClient(url, tls, SCHEDULER, "kube-scheduler/v1.37.2")
             return Context(client, self.clock, self._gates, log)
 
         self.host.register(name, lambda: Scheduler(loaded), context)

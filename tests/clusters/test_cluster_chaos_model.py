@@ -67,6 +67,21 @@ def test_order_is_that_of_revisions() -> None:
 RUNS = (pod("p"), claim("c", GPU, users=("p",)), pod("p", "n1"), pod("p", "n1", "Running", "running"))
 
 
+def test_a_pod_may_be_bound_without_the_reservation_that_it_had() -> None:
+    model = history(
+        pod("p"),
+        claim("c", GPU, users=("p",)),
+        claim("c", GPU),
+        pod("p", "n1"),
+        claim("c", GPU, users=("p",)),
+        pod("p", "n1", "Running", "running"),
+    )
+    assert model.problems == []
+
+
+TAKEN_BACK = (pod("p"), claim("c", GPU, users=("p",)), claim("c", GPU))
+
+
 @pytest.mark.parametrize(
     ("objects", "removed", "text"),
     [
@@ -77,6 +92,17 @@ RUNS = (pod("p"), claim("c", GPU, users=("p",)), pod("p", "n1"), pod("p", "n1", 
         ((claim("c", GPU, users=("p",)),) * 2, (2,), "is removed while it is reserved"),
         ((pod("p"), claim("c"), pod("p", "n1")), (), "is bound while claim c has no allocation"),
         ((pod("p"), claim("c", GPU), pod("p", "n1")), (), "is bound while claim c is not reserved for it"),
+        ((*TAKEN_BACK, pod("q", "n1")), (), "Pod q is bound while claim c is not reserved for it"),
+        (
+            (*TAKEN_BACK, pod("p", "n1"), pod("p", "n1", "Running", "running")),
+            (),
+            "starts while claim c is not reserved for it",
+        ),
+        (
+            (*TAKEN_BACK, claim("c"), claim("c", GPU), pod("p", "n1")),
+            (),
+            "Pod p is bound while claim c is not reserved for it",
+        ),
         ((pod("p"), pod("p", "n1")), (), "is bound without claim c"),
         ((*RUNS, claim("c", GPU)), (), "no longer reserved for Pod p"),
         ((*RUNS, pod("p", "n2", "Running", "running")), (), "moves from n1 to n2"),

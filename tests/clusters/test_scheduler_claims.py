@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from scheduler_harness import CLAIMS, DRA, NAMESPACE, Bench, bench
 
+from clusters.proxies.api_proxy import ApiProxy
+
 FINALIZER = "resource.kubernetes.io/delete-protection"
 NOT_HELPFUL = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
@@ -211,6 +213,28 @@ def test_a_half_bound_claim_is_picked_up_by_the_next_scheduler() -> None:
         assert b.node_of("p2") == "n1"
         assert b.device_of("c1") == ("n1", "gpu-1")
         assert [entry["name"] for entry in b.get_claim("c2")["status"]["reservedFor"]] == ["p2"]
+
+
+def test_a_scheduler_whose_watch_lags_binds_a_pod_though_it_has_taken_its_reservation_back() -> None:
+    """As upstream: Unreserve does not tell the assume cache, and PreBind leaves out what is reserved there."""
+    with bench(start=False) as b, ApiProxy(b.server.url, b.server.ca_pem) as proxy:
+        b.node("n1")
+        b.device_class()
+        b.slice("n1", "gpu-0")
+        b.claim("c")
+        b.add_scheduler(through=proxy)
+        proxy.wait_for_call(verbs=["watch"], resource="resourceclaims", timeout=20)
+        claims = {"resource": "resourceclaims", "verbs": ["watch"]}
+        with (
+            proxy.fault(resource="pods", subresource="binding", status=503, times=1),
+            proxy.fault(**claims, delay=60),
+            proxy.fault(**claims, watch="cut"),
+        ):
+            b.pod("p", "c")
+            proxy.wait_for_call(verbs=["patch"], resource="resourceclaims", timeout=20)
+            b.until(lambda: b.clock.advance(1) or b.get_pod("p")["spec"].get("nodeName"))
+        assert "reservedFor" not in b.get_claim("c")["status"]
+        assert b.device_of("c") == ("n1", "gpu-0")
 
 
 def test_taints_of_rules_keep_devices_from_being_allocated(b: Bench) -> None:
