@@ -11,7 +11,7 @@ Scenario = Callable[[World], None]
 PARALLEL: Final[dict[str, Scenario]] = {}
 """They leave the kubelet alone and run at the same time."""
 RESTARTS: Final[dict[str, Scenario]] = {}
-"""They stop or start the kubelet and run one after the other."""
+"""They stop or start the kubelet of a node that they have for themselves."""
 
 STAY: Final = 4.0
 """For how many seconds nothing must change where something blocks."""

@@ -7,6 +7,20 @@ from kd_world import World
 
 
 @restarts
+def a_pod_is_deleted_by_force_while_the_kubelet_is_down(w: World) -> None:  # EN-12
+    w.driver()
+    w.claim("c")
+    w.pod("p", "c")
+    w.wait_phase("p", "Running")
+    w.node.kubelet.stop()
+    w.delete("p", force=True)
+    w.wait_gone("p")
+    w.node.kubelet.start()
+    # A kubelet looks for such claims once a minute.
+    w.wait_calls(1, "unprepare", seconds=150)
+
+
+@restarts
 def a_pod_is_made_while_the_kubelet_is_down(w: World) -> None:  # EN-5
     w.driver()
     w.claim("c")
@@ -48,19 +62,6 @@ def unprepare_fails_and_the_kubelet_restarts(w: World) -> None:  # EN-10
     w.wait_calls(begin + 1, "unprepare")
     driver.faults.unprepare = ""
     w.wait_gone("p")
-
-
-@restarts
-def a_pod_is_deleted_by_force_while_the_kubelet_is_down(w: World) -> None:  # EN-12
-    w.driver()
-    w.claim("c")
-    w.pod("p", "c")
-    w.wait_phase("p", "Running")
-    w.node.kubelet.stop()
-    w.delete("p", force=True)
-    w.wait_gone("p")
-    w.node.kubelet.start()
-    w.wait_calls(1, "unprepare", seconds=150)
 
 
 @restarts

@@ -1,4 +1,4 @@
-"""What a scenario works with: drivers, claims and Pods on one node of a cluster of either kind."""
+"""What a scenario works with: drivers, claims and Pods on one node of a cluster of either kind, which may have more."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusters.interface import Cluster, WholeNode
 from conformance.cluster.kit_driver import Call, Faults
 
 DRA: Final = "resource.k8s.io/v1"
-PATIENCE: Final = 90.0
+PATIENCE: Final = 240.0
 _POLL: Final = 0.05
 _DEVICES: Final = 8
 _QUIET: Final = 2.0
@@ -27,14 +27,13 @@ Object = dict[str, Any]
 class World:
     """One scenario: a namespace, drivers by short names, and what is remembered of all."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
-        self.cluster, self.name = cluster, name
-        self.node: WholeNode = cluster.nodes[0]
+    def __init__(self, cluster: Cluster, name: str, node: WholeNode) -> None:
+        self.cluster, self.name, self.node = cluster, name, node
         self.client = cluster.client()
         self.namespace = f"kd-{name}"
         self.drivers: dict[str, ScriptedDriver] = {}
         self.noted: dict[str, Any] = {}
-        self._words: dict[str, str] = {self.namespace: "NAMESPACE"}
+        self._words: dict[str, str] = {self.namespace: "NAMESPACE", node.name: "NODE"}
         self._made: list[tuple[str, str, str]] = []
         self.client.create("v1", "namespaces", _object("v1", "Namespace", self.namespace))
         self.until(
@@ -122,6 +121,7 @@ class World:
             container["resources"] = {"claims": [{"name": claim} for claim in claims] if use is None else use}
         spec = {
             "containers": [container],
+            "nodeSelector": {"kubernetes.io/hostname": self.node.name},
             "resourceClaims": [{"name": claim, "resourceClaimName": claim} for claim in claims],
             "terminationGracePeriodSeconds": 1,
             **spec,
