@@ -118,9 +118,11 @@ class Tier(ABC):
         """What is said when a cluster is started, `what` being what it consists of."""
         return f"starting {self.article} {self.name} cluster (Kubernetes {spec.version}): {what}"
 
-    @abstractmethod
     def check_driver(self, driver: str) -> None:
         """Raise ClusterError when a driver of this name cannot run on such a cluster here."""
+        from clusters.base import check_room
+
+        check_room(driver)
 
     @abstractmethod
     def check(self, spec: ClusterSpec) -> None:
@@ -181,11 +183,6 @@ class _Embedded(Tier):
 
         return EmbeddedCluster.CAPABILITIES
 
-    def check_driver(self, driver: str) -> None:
-        from clusters.embedded.cluster import check_room
-
-        check_room(driver)
-
     def check(self, spec: ClusterSpec) -> None:
         from clusters.embedded.scheduler.config import load_config
 
@@ -207,14 +204,28 @@ class _Embedded(Tier):
         return EmbeddedCluster(spec, port=port, begun=begun)
 
 
-class _Local(Tier):
-    name, article, patience = "local", "a", 2.0
+class _Real(Tier):
+    """Components of Kubernetes' own, in every minor that is known or in a patch release that the user names."""
+
+    article = "a"
+
+    def __init__(self, version: str) -> None:
+        super().__init__(version)
+        self._wanted = version.removeprefix("v")
+        self._lock = threading.Lock()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        words = ("--tier", self.name)
+        return words if self._wanted == gates.LATEST else (*words, "--kubernetes-version", self._wanted)
+
+
+class _Local(_Real):
+    name, patience = "local", 2.0
 
     def __init__(self, version: str, folder: Path | None) -> None:
         super().__init__(version)
-        self._wanted = version.removeprefix("v")
         self._folder = folder
-        self._lock = threading.Lock()
         self._binaries: Binaries | None = None
 
     @property
@@ -225,17 +236,9 @@ class _Local(Tier):
 
     @property
     def options(self) -> tuple[str, ...]:
-        words = ["--tier", self.name]
-        if self._wanted != gates.LATEST:
-            words += ["--kubernetes-version", self._wanted]
-        if self._folder is not None:
-            words += ["--binaries", str(self._folder)]
-        return tuple(words)
-
-    def check_driver(self, driver: str) -> None:
-        from clusters.local.cluster import check_room
-
-        check_room(driver)
+        return (
+            super().options if self._folder is None else (*super().options, "--binaries", str(self._folder))
+        )
 
     def check(self, spec: ClusterSpec) -> None:
         """What is wrong in a configuration the scheduler itself says."""
@@ -268,16 +271,14 @@ class _Local(Tier):
         return LocalCluster(spec, self._binaries, port=port, begun=begun)
 
 
-class _Kind(Tier):
-    name, article, patience = "kind", "a", 3.0
+class _Kind(_Real):
+    name, patience = "kind", 3.0
     lent_nodes = 0
 
     def __init__(self, version: str, *, keep: bool = False) -> None:
         """With `keep`, clusters stay when they have been used, and are used again."""
         super().__init__(version)
         self._keep = keep
-        self._wanted = version.removeprefix("v")
-        self._lock = threading.Lock()
         self._tools: Tools | None = None
         self._progress: Progress = lambda text: None
 
@@ -289,15 +290,7 @@ class _Kind(Tier):
 
     @property
     def options(self) -> tuple[str, ...]:
-        words = ["--tier", self.name]
-        if self._wanted != gates.LATEST:
-            words += ["--kubernetes-version", self._wanted]
-        return (*words, "--keep") if self._keep else tuple(words)
-
-    def check_driver(self, driver: str) -> None:
-        from clusters.kind.cluster import check_room
-
-        check_room(driver)
+        return (*super().options, "--keep") if self._keep else super().options
 
     def check(self, spec: ClusterSpec) -> None:
         """What is wrong in a configuration the scheduler itself says."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusters import gates
-from clusters.base import OF_OWN_CLUSTERS, Begun, StartedCluster, check_room, check_sockets
+from clusters.base import OF_OWN_CLUSTERS, Begun, StartedCluster, check_sockets
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusters.embedded.control_plane import ControlPlane
     from clusters.embedded.whole_node import EmbeddedWholeNode  # noqa: F401 - named by the base class
 
-__all__ = ["EmbeddedCluster", "check_room"]
+__all__ = ["EmbeddedCluster"]
 
 # Thousands of API objects live long, and those of a request do not hang in cycles: with Python's own thresholds a fifth
 # of the CPU time of a cluster goes into looking for garbage.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.base import OF_OWN_CLUSTERS, Begun, StartedCluster, check_room, check_sockets
+from clusters.base import OF_OWN_CLUSTERS, Begun, StartedCluster, check_sockets
 from clusters.client import ClientError
 from clusters.interface import ClusterError, ClusterSpec, Component, NodePaths
 from clusters.kind import access, checks, components, config, failpoints, leftovers
@@ -24,7 +24,7 @@ from clusters.kind.tools import Tools
 from clusters.log_files import LogCommand
 from clusters.node import node_paths
 
-__all__ = ["KUBECONFIG", "KindCluster", "check_room"]
+__all__ = ["KUBECONFIG", "KindCluster"]
 
 KUBECONFIG: Final = "kind.kubeconfig"
 """Name of the file in the folder of a cluster that kind writes."""

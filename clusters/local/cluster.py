@@ -18,7 +18,6 @@ from clusters.base import (
     Begun,
     StartedCluster,
     all_at_once,
-    check_room,
     check_sockets,
     node_name,
 )
@@ -33,7 +32,7 @@ from clusters.local.node import LocalNode
 from clusters.local.supervisor import Launch, Process, wait_serving
 from clusters.node import node_paths
 
-__all__ = ["COMPONENTS", "LocalCluster", "check_room"]
+__all__ = ["COMPONENTS", "LocalCluster"]
 
 COMPONENTS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 """The binaries that a cluster is made of."""
