@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from release_server import FakeGo
@@ -27,6 +28,25 @@ print("found", *found.paths.values(), flush=True)
 """
 
 
+_STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """What a test that fails has started must not disturb others."""
+    yield
+    for process in _STARTED:
+        with process:
+            process.kill()
+    _STARTED.clear()
+
+
+def _run(*command: str, **more: Any) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True, **more)
+    _STARTED.append(process)
+    return process
+
+
 def _until(what: Callable[[], object], why: str) -> None:
     deadline = time.monotonic() + _SECONDS
     while not what():
@@ -36,13 +56,7 @@ def _until(what: Callable[[], object], why: str) -> None:
 
 def _start(*names: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, *names],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return _run("-c", _PROGRAM, *names, env=environment, stderr=subprocess.STDOUT)
 
 
 def _line(process: subprocess.Popen[str]) -> str:
@@ -247,12 +261,7 @@ def test_builder_that_dies_leaves_nothing_that_counts(
 @pytest.mark.process
 def test_interrupted_command_says_so(go: FakeGo, cache: Path) -> None:
     os.mkfifo(go.gate)
-    command = subprocess.Popen(
-        [sys.executable, "-m", "drakit", "binaries", "build", "1.37", "kubelet"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = _run("-m", "drakit", "binaries", "build", "1.37", "kubelet", stderr=subprocess.PIPE)
     _until(lambda: go.calls, "the build is in its middle")
     child = int(go.calls[0].split()[0])
     command.send_signal(signal.SIGTERM)

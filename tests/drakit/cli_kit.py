@@ -53,13 +53,16 @@ class Cli:
     folder: Path
     temporary: Path
     mark: str = field(default_factory=lambda: secrets.token_hex(6))
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "GRPC_VERBOSITY")}
         return {**kept, "TMPDIR": str(self.temporary), _MARK: self.mark, **more}
 
-    def start(self, *words: object, cwd: Path | None = None, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    def start(
+        self, *words: object, cwd: Path | None = None, process_group: int | None = None, **more: str
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
             [sys.executable, "-m", "drakit", *map(str, words)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -67,7 +70,10 @@ class Cli:
             text=True,
             cwd=cwd or self.folder,
             env=self.environment(**more),
+            process_group=process_group,
         )
+        self.started.append(process)
+        return process
 
     def finish(self, process: subprocess.Popen[str], seconds: float = SECONDS) -> Done:
         started = time.monotonic()
@@ -139,4 +145,7 @@ def new_cli(folder: Path) -> Iterator[Cli]:
         for pid in cli.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        for process in cli.started:
+            with process:
+                process.kill()
         shutil.rmtree(temporary, ignore_errors=True)

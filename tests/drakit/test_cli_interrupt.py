@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 from cli_kit import SECONDS, Cli, until
@@ -70,15 +69,7 @@ def test_after_a_kill_the_guardian_takes_everything_away(cli: Cli) -> None:
 def test_an_interrupt_of_a_run_in_a_terminal_reaches_the_kit_alone(cli: Cli) -> None:
     # Ctrl-C goes to the whole process group of the terminal: drivers are in groups of their own.
     path = cli.driver("well")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "drakit", "conformance", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=cli.environment(),
-        cwd=cli.folder,
-        process_group=0,
-    )
+    process = cli.start("conformance", path, process_group=0)
     until(lambda: list(cli.temporary.glob("dk-*/n*/px/*.sock")), "a registered driver", SECONDS)
     groups = set(cli.processes()) - {process.pid}
 
