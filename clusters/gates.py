@@ -71,7 +71,7 @@ _HISTORY: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "DRAResourcePoolStatus": ("-    -    A-   A-", _DRA),
     "DRAWorkloadResourceClaims": ("-    -    A-   B-", (*_DRA, "GenericWorkload")),
     # Off when the control plane is to be compatible with 1.36 (--min-compatibility-version), which nobody sets here.
-    "DRAFractionalCapacityRange": ("-    -    -    B+", ("DRAConsumableCapacity",)),
+    "DRAFractionalCapacityRange": ("-    -    -    B-", ("DRAConsumableCapacity",)),
     "DRADerivedAttributes": ("-    -    -    A-", _DRA),
     "DRADeviceCompatibilityGroups": ("-    -    -    A-", (*_DRA, "DRAPartitionableDevices")),
     "DRAOptionalNodeOperations": ("-    -    -    A-", (*_DRA, "NodeDeclaredFeatures")),

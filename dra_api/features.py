@@ -35,7 +35,8 @@ DEFAULTS_1_37: Final[dict[str, bool]] = {
     PARTITIONABLE_DEVICES_TYPE: False,
     COMPATIBILITY_GROUPS: False,
     CONSUMABLE_CAPACITY: True,
-    FRACTIONAL_CAPACITY_RANGE: True,
+    # On by default only where --min-compatibility-version says 1.37; that is 1.36 where it says nothing.
+    FRACTIONAL_CAPACITY_RANGE: False,
     BINDING_CONDITIONS: True,
     LIST_TYPE_ATTRIBUTES: False,
     DERIVED_ATTRIBUTES: False,

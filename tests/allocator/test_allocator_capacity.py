@@ -86,6 +86,9 @@ def test_a_shareable_device_without_capacity_is_shared_without_limit() -> None:
     assert all("consumedCapacity" not in entry and entry["shareID"] for entry in result["devices"]["results"])
 
 
+FRACTIONS = {"DRAFractionalCapacityRange": True}
+
+
 def test_capacity_names_are_literal() -> None:
     assert consumed([shared("a", memory="4")], exact(capacity={"requests": {f"{DRIVER}/memory": "1"}})) == []
 
@@ -121,15 +124,14 @@ def test_requests_are_rounded_up_to_what_the_policy_allows(
     request_: str, limits: dict[str, Any], need: str | None
 ) -> None:
     expected = [] if need is None else [{"memory": need}]
-    assert consumed([shared("a", memory=limits)], asks(memory=request_)) == expected
+    assert consumed([shared("a", memory=limits)], asks(memory=request_), gates=FRACTIONS) == expected
 
 
 def test_steps_are_whole_numbers_without_the_gate_for_fractions() -> None:
     # Read as whole numbers: least 1 (500m), step 1 (250m), so 1100m (2) becomes 2.
-    gates = {"DRAFractionalCapacityRange": False}
-    assert consumed(
-        [shared("a", memory=ranged("100", "500m", "250m"))], asks(memory="1100m"), gates=gates
-    ) == [{"memory": "2"}]
+    assert consumed([shared("a", memory=ranged("100", "500m", "250m"))], asks(memory="1100m")) == [
+        {"memory": "2"}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_requests_that_no_arithmetic_can_serve_are_errors(
     request = asks(memory=request_) if mode == "exact" else every(capacity={"requests": {"memory": request_}})
     where = f"{DRIVER}/pool/a" if mode == "exact" else "a"
     with pytest.raises(AllocationError) as caught:
-        allocate([resource_slice("s", [shared("a", memory=limits)])], claim(request))
+        allocate([resource_slice("s", [shared("a", memory=limits)])], claim(request), gates=FRACTIONS)
     assert (caught.value.scope, str(caught.value)) == (
         "pod",
         f'claim ns/c, request r: checking capacity for device {where}: capacity "memory": {text}',

@@ -13,7 +13,7 @@ HISTORIES = {
     "DRADeviceTaintRules": ["", "alpha off", "beta off", "GA on"],
     "DRAResourceClaimGranularStatusAuthorization": ["", "", "beta on", "beta on"],
     "DRANodeAllocatableResources": ["", "", "alpha off", "alpha off"],
-    "DRAFractionalCapacityRange": ["", "", "", "beta on"],
+    "DRAFractionalCapacityRange": ["", "", "", "beta off"],
     "DRAOptionalNodeOperations": ["", "", "", "alpha off"],
     "NodeDeclaredFeatures": ["", "alpha off", "beta on", "GA on locked"],
     "KubeletPodResourcesListUseActivePods": ["deprecated on"] * 4,
@@ -98,10 +98,7 @@ def test_what_needs_a_gate_goes_off_with_it_also_through_others() -> None:
     assert [name for name, value in on.items() if value and name.startswith("DRA")] == [
         "DRAResourceClaimDeviceStatus"
     ]
-    assert settings({"DRAConsumableCapacity": False}) == {
-        "DRAConsumableCapacity": False,
-        "DRAFractionalCapacityRange": False,
-    }
+    assert settings({"DRAConsumableCapacity": False}) == {"DRAConsumableCapacity": False}
     assert settings({"DRADeviceTaints": False}) == {"DRADeviceTaints": False, "DRADeviceTaintRules": False}
     assert settings({"DRADeviceTaints": False}, "1.35") == {"DRADeviceTaints": False}
 

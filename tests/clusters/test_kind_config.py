@@ -192,8 +192,8 @@ def test_what_is_chosen_to_be_served_wins_over_what_gates_need() -> None:
 
 
 def test_locked_gates_are_left_out_and_what_depends_goes_off_with_what_it_needs() -> None:
-    spec = ClusterSpec(gates=(("DRAExtendedResource", True), ("DRAConsumableCapacity", False)))
-    assert made(spec)["featureGates"] == {"DRAConsumableCapacity": False, "DRAFractionalCapacityRange": False}
+    spec = ClusterSpec(gates=(("DRAExtendedResource", True), ("DRADeviceTaints", False)))
+    assert made(spec)["featureGates"] == {"DRADeviceTaints": False, "DRADeviceTaintRules": False}
 
 
 def test_unknown_gates_are_refused() -> None:
