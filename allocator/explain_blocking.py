@@ -29,11 +29,12 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Blocking:
-    """The first thing that blocks. `reason` is one of REASONS other than free, or
+    """The first thing that blocks.
 
-    `error` (the allocator refuses the claim), `no-devices` (the node sees none), `pool` (what there is cannot be
-    used), `limit` (more devices than a claim may have), `earlier-requests` (devices that earlier requests need),
-    `combination` (several of these together), `timeout`.
+    `reason` is one of REASONS other than free, or `error` (the allocator refuses the claim), `no-devices` (the node
+    sees none), `pool` (what there is cannot be used), `too-few` (all are free, and not enough), `limit` (more devices
+    than a claim may have), `earlier-requests` (devices that these need), `combination` (several of these together),
+    `timeout`.
     """
 
     claim: str
@@ -145,7 +146,6 @@ def _reason(
     """The reason and its text for one request, or one alternative, at the end of `part`."""
     if not choice.devices:
         return _nothing(notes)
-    unfit = [device for device in choice.devices if device.reason != FREE]
     if choice.wanted is None:
         matching = [
             device for device in choice.devices if REASONS.index(device.reason) >= REASONS.index("in-use")
@@ -159,7 +159,7 @@ def _reason(
     elif choice.free < choice.wanted:
         pools = _pools(notes)
         return _nearest(choice, f"needs {choice.wanted}, {choice.free} free: {_summary(choice)}{pools}")
-    return _together(ask, part, choice, unfit_count=len(unfit))
+    return _together(ask, part, choice)
 
 
 def _nothing(notes: Sequence[PoolNote]) -> tuple[str, str]:
@@ -175,6 +175,8 @@ def _pools(notes: Sequence[PoolNote]) -> str:
 def _nearest(choice: RequestOutcome, text: str) -> tuple[str, str]:
     """The reason of the devices that came closest; of these the details of one."""
     lost = [device for device in choice.devices if device.reason != FREE]
+    if not lost:
+        return "too-few", text
     closest = max(lost, key=lambda device: REASONS.index(device.reason))
     return closest.reason, f"{text}; {closest.device}: {closest.detail}"
 
@@ -189,15 +191,13 @@ def _summary(choice: RequestOutcome) -> str:
     )
 
 
-def _together(
-    ask: Question, part: Sequence[Claim], choice: RequestOutcome, *, unfit_count: int
-) -> tuple[str, str]:
+def _together(ask: Question, part: Sequence[Claim], choice: RequestOutcome) -> tuple[str, str]:
     """Enough devices are free, but not together with each other or with what earlier requests take."""
     claim = part[-1]
     request = _only(claim, choice)
     alone = _with_requests(claim, [request])
     bare = _without_constraints(alone)
-    free = f"{choice.free} of {len(choice.devices)} devices are free"
+    free = f"{choice.free} of {len(choice.devices)} free"
     if choice.wanted is not None and choice.wanted > MAX_RESULTS:
         return "limit", f"needs {choice.wanted} devices, and a claim may have {MAX_RESULTS}"
     without_counters = ask.without_counters()

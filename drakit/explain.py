@@ -161,15 +161,17 @@ def _node(node: Document) -> Iterable[str]:
         for result in _results(found):
             given[claim, result["request"]].append(_taken(result))
     for request in node["requests"]:
-        yield from _request(request, given.get((request["claim"].rpartition("/")[2], request["request"])))
+        key = request["claim"].rpartition("/")[2], request["request"]
+        yield from _request(request, given.get(key), "gets" if node["chosen"] else "would get")
     for pool in node["pools"]:
         yield f"  pool {pool['pool']} is {pool['state']}: {pool['detail']}"
     blocking = node["blocking"]
     if blocking:
+        # Errors of the allocator say themselves what they are about.
         place = ", ".join(
             f"{word} {value}"
             for word, value in (("claim", blocking["claim"]), ("request", blocking["request"]))
-            if value
+            if value and blocking["reason"] != "error"
         )
         yield f"  blocks first: {place + ': ' if place else ''}{blocking['reason']}: {blocking['text']}"
 
@@ -184,14 +186,14 @@ def _taken(result: Mapping[str, Any]) -> str:
     return f"{device} ({amounts})" if amounts else device
 
 
-def _request(request: Document, given: Sequence[str] | None) -> Iterable[str]:
+def _request(request: Document, given: Sequence[str] | None, verb: str) -> Iterable[str]:
     wanted = "all" if request["wanted"] is None else str(request["wanted"])
     yield (
         f"  claim {request['claim']}, request {request['request']} (class {request['deviceClass']}): wants {wanted};"
         f" {counted(request['seen'], 'device')}, {request['candidates']} match, {request['free']} free"
     )
     if given:
-        yield f"    gets {', '.join(given)}"
+        yield f"    {verb} {', '.join(given)}"
     groups: dict[tuple[str, str], list[str]] = {}
     for device in request["devices"]:
         groups.setdefault((device["outcome"], device.get("detail", "")), []).append(device["device"])

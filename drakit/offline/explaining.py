@@ -98,6 +98,11 @@ def _node(node: Object, attempt: Attempt, found: NodeExplanation, claims: Sequen
     name = node["metadata"]["name"]
     status = attempt.statuses.get(name)
     refused = _refusal(attempt, name, status)
+    if refused is None and _stopped(attempt, found):
+        refused = {
+            "plugin": _DRA,
+            "text": "its devices would do, but an error on another node keeps it from all",
+        }
     return {
         "node": name,
         "possible": found.possible and refused is None,
@@ -134,6 +139,11 @@ def _refusal(attempt: Attempt, node: str, status: Status | None) -> Document | N
             "text": "the scheduler does not look at the node: see the message above",
         }
     return None
+
+
+def _stopped(attempt: Attempt, found: NodeExplanation) -> bool:
+    """Whether an error on another node keeps the Pod from this one too."""
+    return found.possible and bool(attempt.message) and not attempt.message.startswith("0/")
 
 
 def _why_unavailable(attempt: Attempt, status: Status) -> str:

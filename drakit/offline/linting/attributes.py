@@ -41,8 +41,8 @@ def attribute_findings(manifests: Sequence[Manifest], old: Sequence[Manifest]) -
             yield changed.manifest.finding(
                 "attribute-changed",
                 _path(changed, name),
-                f"attribute {name} of {driver} changes its type from {before} to {after}: == in selectors of users is false from"
-                " now on",
+                f"attribute {name} of {driver} changes its type from {before} to {after}: == in selectors of"
+                " users is false from now on",
                 "go on publishing the old type, and the new one under another name",
             )
 
