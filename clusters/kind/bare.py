@@ -25,7 +25,7 @@ from clusters.kind.node import KindNode
 _NAME: Final = "kube-apiserver-bare"
 # With a path, so that its command line does not begin like that of the cluster's own.
 _PROGRAM: Final = "/usr/local/bin/kube-apiserver"
-_READY_SECONDS: Final = 120
+_READY_SECONDS: Final = 240
 _HERE: Final = f"https://127.0.0.1:{BARE_PORT}"
 
 # kubeadm's super-admin is one by its group; its other administrator by a binding, which this server does not have.

@@ -14,7 +14,7 @@ IMAGE: Final = "registry.k8s.io/pause:3.10"
 """In every node image, since containers cannot start without it."""
 
 _NAMESPACE: Final = "kube-system"
-_PROBE_SECONDS: Final = 90.0
+_PROBE_SECONDS: Final = 180.0
 _POLL: Final = 0.1
 
 

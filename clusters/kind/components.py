@@ -23,8 +23,8 @@ STATIC_PODS: Final[Mapping[str, str]] = {
 }
 """The static Pods of a control plane by our names, each with that of its container, manifest and program."""
 
-_STOP_SECONDS: Final = 60
-_START_SECONDS: Final = 90
+_STOP_SECONDS: Final = 120
+_START_SECONDS: Final = 180
 _LINES: Final = 200
 _AFTER: Final = 10.0
 """Seconds that a command in a node may take longer than the wait inside it."""

@@ -19,7 +19,7 @@ ENVIRONMENT: Final = "DRAKIT_ENGINE"
 """`given` or `private` chooses one of the two engines; without it the given one is used where it answers."""
 
 _PRIVATE: Final = "private:"
-_ANSWER_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 60.0
 _LAST_LINES: Final = 6
 
 

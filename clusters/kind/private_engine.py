@@ -45,7 +45,9 @@ _PROGRAMS: Final = ("dockerd", "containerd", "runc", "iptables", "ip")
 _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 _NETWORKS: Final = "data/network/files/local-kv.db"
 _RUNTIME: Final = "drakit"
-_START_SECONDS: Final = 30.0
+_START_SECONDS: Final = 120.0
+"""For a machine that is busy: an engine that has ended is seen at once."""
+
 _STOP_SECONDS: Final = 30.0
 _REMIND_SECONDS: Final = 2.0
 _POLL: Final = 0.05

@@ -71,7 +71,7 @@ def test_a_process_with_a_similar_name_is_another() -> None:
 
 
 def test_a_component_that_does_not_come_is_told() -> None:
-    with pytest.raises(ClusterError, match="kube-scheduler does not start within 90 s: timeout failed"):
+    with pytest.raises(ClusterError, match="kube-scheduler does not start within 180 s: timeout failed"):
         StaticPod("kube-scheduler", Node("timeout")).start()
 
 

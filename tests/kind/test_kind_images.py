@@ -17,7 +17,7 @@ from clusters.kind.image.recipe import REPOSITORY
 from clusters.observation import parse_observation
 from drakit.state import Record
 
-pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400), pytest.mark.xdist_group("shared")]
 
 
 def go(folder: Path, *words: str) -> str:
@@ -71,7 +71,7 @@ def test_the_script_of_a_seed_prints_its_variables_and_ends_on_demand(api: Clien
     assert 'declare -x KUBERNETES_SERVICE_PORT="443"\n' in log_of(api, "script")
     # Without the trap it would take as long as its grace period: process 1 does not die of SIGTERM.
     api.delete("v1", "pods", "script", "default", body={"gracePeriodSeconds": 100})
-    until(lambda: api.find("v1", "pods", "script", "default") is None, "the end of the script", 30.0)
+    until(lambda: api.find("v1", "pods", "script", "default") is None, "the end of the script", 90.0)
 
 
 def test_exit_codes_come_through(api: Client, record: Record) -> None:

@@ -15,7 +15,7 @@ from kind_kit import SECONDS, Drakit, until
 from clusters.kind import failpoints
 from clusters.kind.engine import Engine
 
-pytestmark = [pytest.mark.kind, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(1200)]
 
 BY_RUN = ("record-written", "config-written", "containers-running", "suites-running")
 """Points at which a run of suites is killed; at the others it is the keeper of a cluster."""

@@ -16,7 +16,7 @@ from test_kind_existing import MANIFESTS, describe
 from clusters.kind import tools
 from clusters.kind.engine import Engine
 
-pytestmark = [pytest.mark.kind, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400)]
 
 CONFTEST = """
 import os, shutil, subprocess
@@ -77,7 +77,7 @@ def test_the_suites_run_on_the_cluster_of_pytest_kind(engine: Engine, tmp_path: 
             },
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1800,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         cases = ET.parse(tmp_path / "junit.xml").getroot().iter("testcase")
