@@ -25,10 +25,20 @@ import allocation_cases
 from oracle_program import Oracle, covered_percent
 
 from allocator import CelCache
+from allocator.features import Features
 from allocator.lines import LineError, allocation_answer
 
 Line = Mapping[str, Any]
 Answer = dict[str, Any]
+_EXPERIMENTAL = frozenset(
+    {
+        "DRADerivedAttributes",
+        "DRADeviceCompatibilityGroups",
+        "DRAListTypeAttributes",
+        "DRAOptionalNodeOperations",
+    }
+)
+_INCUBATING = frozenset({"DRADeviceBindingConditions", "DRAConsumableCapacity", "DRAFractionalCapacityRange"})
 _SHOWN = 5
 _LIMIT = "5s"
 _PRINTED_DEVICE = re.compile(r"for device &Device\{Name:([^,]*),.*\} in slice")
@@ -75,21 +85,62 @@ def allocations(
     seed: int,
     count: int,
     *,
+    implementation: str = "experimental",
     coverage: Path | None = None,
     progress: Callable[[Findings], None] = quiet,
 ) -> Findings:
-    """Random allocation cases against upstream's experimental allocator."""
-    oracle = Oracle("allocate", "-limit", _LIMIT, coverage=coverage)
+    """Random allocation cases against an allocator of upstream.
+
+    `implementation` is `scheduler` for the one that a scheduler chooses; cases for which that is the stable one are
+    left out, because it answers at random.
+    """
+    told: Any = None if implementation == "scheduler" else implementation
     cel = CelCache(limit=10_000)
     return compare(
         seed,
-        allocation_cases.cases(seed, count),
-        oracle,
-        lambda line: allocation_answer(line, cel),
+        _lines(seed, count, implementation),
+        Oracle("allocate", "-limit", _LIMIT, "-allocators", implementation, coverage=coverage),
+        lambda line: allocation_answer(line, cel, implementation=told),
         kind=allocation_kind,
         features=allocation_cases.features_of,
         progress=progress,
     )
+
+
+def verdicts(seed: int, count: int) -> Findings:
+    """Random allocation cases against the stable allocator; only whether there is an allocation is compared."""
+    cel = CelCache(limit=10_000)
+
+    def ours(line: Line) -> Answer:
+        return _verdict(allocation_answer(line, cel, implementation="stable"))
+
+    oracle = Oracle("allocate", "-limit", _LIMIT, "-allocators", "stable")
+    return compare(
+        seed,
+        _lines(seed, count, "stable"),
+        oracle,
+        ours,
+        kind=allocation_kind,
+        features=allocation_cases.features_of,
+        view=_verdict,
+    )
+
+
+def _lines(seed: int, count: int, implementation: str) -> Iterator[Line]:
+    """The cases with gates that the implementation supports."""
+    off = {"incubating": _EXPERIMENTAL, "stable": _EXPERIMENTAL | _INCUBATING}.get(
+        implementation, frozenset()
+    )
+    for line in allocation_cases.cases(seed, count):
+        gates = line["featureGates"] | dict.fromkeys(off, False)
+        if implementation == "scheduler" and Features.from_gates(gates).stable:
+            continue
+        yield {**line, "featureGates": gates}
+
+
+def _verdict(answer: Answer) -> Answer:
+    """Whether there is an allocation; an error may hide behind another, or behind a device that is found before."""
+    return {"allocated": bool(answer.get("results"))} if "results" in answer else {"error": "any"}
 
 
 def compare(
@@ -100,9 +151,10 @@ def compare(
     *,
     kind: Callable[[Answer], str],
     features: Callable[[Line], Iterable[str]],
-    progress: Callable[[Findings], None],
+    progress: Callable[[Findings], None] = quiet,
+    view: Callable[[Answer], Answer] = dict,
 ) -> Findings:
-    """Ask both about each line."""
+    """Ask both about each line and compare what `view` leaves of the oracle's answer."""
     findings = Findings(seed)
     waiting: deque[Line] = deque()
 
@@ -122,7 +174,7 @@ def compare(
         answer = _answer(ours, line)
         if "input" in upstream and "input" in answer:
             continue
-        if comparable(answer) != comparable(upstream):
+        if comparable(answer) != comparable(view(upstream)):
             findings.note(line, upstream, answer)
     return findings
 
@@ -170,12 +222,19 @@ def main() -> int:
     parser.add_argument("what", choices=("allocate",))
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--implementation", default="experimental")
     parser.add_argument("--coverage", type=Path, help="a folder for counters of executed statements")
     parser.add_argument("--out", type=Path, help="a file for the differences, one a line")
     given = parser.parse_args()
     seed = secrets.randbelow(2**32) if given.seed is None else given.seed
     start = time.monotonic()
-    findings = allocations(seed, given.cases, coverage=given.coverage, progress=_every(5000, given.out))
+    findings = allocations(
+        seed,
+        given.cases,
+        implementation=given.implementation,
+        coverage=given.coverage,
+        progress=_every(5000, given.out),
+    )
     print(findings.text() if given.out is None else findings.summary())
     print(f"{time.monotonic() - start:.0f} s")
     if given.coverage is not None:
