@@ -52,7 +52,7 @@ def command(
     if jsonl:
         if files or kubeconfig_file is not None or context or feature_gates:
             raise UserError("--jsonl reads standard input alone: give no files, and gates in the lines")
-        return json_lines.serve(_Answers().answer)
+        return json_lines.serve(Answers().answer)
     gates = chosen_gates(feature_gates)
     outlook = Outlook(sources.world(files, kubeconfig_file, context), gates)
     attempts = outlook.run()
@@ -63,7 +63,7 @@ def command(
     return int(any(not attempt.node for attempt in attempts))
 
 
-class _Answers:
+class Answers:
     """Answers lines; keeps compiled expressions for the next ones."""
 
     def __init__(self) -> None:
