@@ -14,6 +14,7 @@ from clusters.embedded import cluster as embedded
 from conformance import catalogue
 from drakit import conformance, judge
 from drakit.main import script
+from drakit.tiers import Tier
 from tests.mutants.cluster import break_component
 from tests.mutants.registry import COMPONENT_MUTANTS, mutants
 
@@ -25,6 +26,8 @@ LOADED: Final = (quiet, embedded, conformance, judge)
 catalogue.requirements()
 catalogue.tests()
 mutants(COMPONENT_MUTANTS)
+# A run is about a requirement or two: nodes for more tests at the same time would only cost time.
+Tier.lent_nodes = 1
 
 
 def drakit_run(arguments: Sequence[str], component: str, folder: Path) -> tuple[str, str]:

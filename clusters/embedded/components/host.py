@@ -20,7 +20,7 @@ from clusters.log_files import LogFile
 LOG_LINES: Final = 2000
 """How many lines of a component's log are kept in memory."""
 
-_WAIT_SECONDS: Final = 10.0
+_WAIT_SECONDS: Final = 60.0
 _FIRST_RESTART, _LAST_RESTART = 0.2, 5.0
 Result = TypeVar("Result")
 
