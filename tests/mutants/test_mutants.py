@@ -10,7 +10,7 @@ import pytest
 from clusters.gates import LATEST
 from conformance import catalogue
 from tests.mutants.registry import Mutant, mutants
-from tests.mutants.warm import drakit_run
+from tests.mutants.warm import SECONDS, drakit_run
 
 MUTANTS = mutants()
 
@@ -35,6 +35,7 @@ def judge(mutant: Mutant, folder: Path, requirements: Sequence[str], *options: s
 
 
 @pytest.mark.mutants
+@pytest.mark.timeout(SECONDS + 100)
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
 def test_a_mutant_is_caught_by_the_requirement_it_breaks(mutant: Mutant, tmp_path: Path) -> None:
     verdicts = judge(mutant, tmp_path, mutant.breaks)
@@ -47,6 +48,7 @@ def test_a_mutant_is_caught_by_the_requirement_it_breaks(mutant: Mutant, tmp_pat
 
 
 @pytest.mark.mutants
+@pytest.mark.timeout(SECONDS + 100)
 def test_a_driver_that_keeps_a_claim_of_one_test_is_not_given_to_the_next(tmp_path: Path) -> None:
     # Each of these prepares the first device; a driver that still holds it for another test would refuse.
     requirements = ["DRV-PREP-01", "DRV-PREP-03", "DRV-CDI-01"]

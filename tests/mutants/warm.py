@@ -18,7 +18,7 @@ from drakit.tiers import Tier
 from tests.mutants.cluster import break_component
 from tests.mutants.registry import COMPONENT_MUTANTS, mutants
 
-SECONDS: Final = 110.0
+SECONDS: Final = 500.0
 """How long a run may take."""
 
 LOADED: Final = (quiet, embedded, conformance, judge)
