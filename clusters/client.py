@@ -6,6 +6,7 @@ changes between releases; what the kit needs is a few requests with the objects 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 import urllib.parse
@@ -248,12 +249,14 @@ class Client:
         params = {"watch": "true", "timeoutSeconds": max(1, int(timeout)), **query}
         response = self._send("GET", path, None, params, "application/json", timeout + 5, stream=True)
         buffer = b""
-        for chunk in response.stream(decode_content=True):
-            buffer += chunk
-            *lines, buffer = buffer.split(b"\n")
-            for line in lines:
-                if line.strip():
-                    yield json.loads(line)
+        # Who has seen enough leaves in the middle: the connection would be open until somebody collects garbage.
+        with contextlib.closing(response):
+            for chunk in response.stream(decode_content=True):
+                buffer += chunk
+                *lines, buffer = buffer.split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield json.loads(line)
 
 
 def client_error(code: int, data: bytes) -> ClientError:
