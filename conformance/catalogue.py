@@ -31,6 +31,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "claims",
         "selection",
         "selectors",
+        "alternatives",
         "scheduling",
         "deallocation",
         "preparation",

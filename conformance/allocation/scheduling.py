@@ -26,6 +26,9 @@ _LOAD = 40
 _SELECTED = 10
 _WATCH_SECONDS = 20.0
 _RETRY_SECONDS = 15.0
+# As many requests, with as many alternatives each, as no search gets through.
+_MANY, _REQUESTS, _ALTERNATIVES = 33, 20, 8
+_SEARCH_SECONDS = 20.0
 
 
 @requirement("ALC-SCH-01")
@@ -350,3 +353,30 @@ def claims_together(bench: ClusterBench) -> None:
     check(node == second.name, f"the node with a device for each claim, {second.name}", node)
     found = sorted(device_names(bench, "a") + device_names(bench, "b"))
     check(found == ["one", "two"], "the devices one and two", found)
+
+
+@requirement("ALC-SCH-19")
+def endless_search(bench: ClusterBench) -> None:
+    # Whether a scheduler proves it impossible or gives up (10 s a node by default), it has to come to an end.
+    bench.publish(*(f"dev-{number:02}" for number in range(_MANY)))
+    name = bench.make_class()
+    choices = [{"name": f"choice-{number}", "deviceClassName": name} for number in range(_ALTERNATIVES)]
+    requests: list[Object] = [
+        {"name": f"r{number}", "firstAvailable": choices} for number in range(_REQUESTS)
+    ]
+    bench.make_claim("hopeless", *requests, request(name, "last", selectors=["false"]))
+    bench.make_pod("waits", claims={"device": "hopeless"})
+    text = bench.wait_unschedulable("waits", timeout=2 * _SEARCH_SECONDS)
+    check(
+        _NO_DEVICES in text or "timed out trying to allocate devices" in text,
+        f'"{_NO_DEVICES}", or that it timed out',
+        text,
+    )
+    bench.make_claim("claim", request(name))
+    bench.make_pod("pod", claims={"device": "claim"})
+    bench.wait_scheduled("pod", 2 * _SEARCH_SECONDS)
+    check(
+        bench.allocation("hopeless") is None,
+        "no allocation without the last device",
+        bench.allocation("hopeless"),
+    )

@@ -68,6 +68,11 @@ class Bench:
         assert self.driver is not None, "start() comes first"  # noqa: S101 - a mistake in a test of the kit
         return self.driver
 
+    @property
+    def starved(self) -> float:
+        """Seconds that the running driver could have worked and got no processor."""
+        return self.driver.starved if self.driver is not None else 0.0
+
     def restart(self) -> None:
         """Stop the driver, start it, and wait until it answers."""
         self.process.stop()

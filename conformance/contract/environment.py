@@ -14,6 +14,7 @@ from clusters.process import StartError
 from conformance.contract.bench import Bench
 from conformance.contract.findings import Findings
 from conformance.model import Failed, InputError, Isolation, NotTestable, Requirement
+from conformance.waiting import heeding
 
 _CLOSE_SECONDS = 10.0
 SHARED_DRIVERS = 3
@@ -69,15 +70,16 @@ class ContractEnvironment:
         bench.begin()
         healthy = False
         try:
-            if bench.shared and needs_registration:
+            with heeding(lambda: bench.starved):
+                if bench.shared and needs_registration:
+                    with _evidence(bench):
+                        bench.wait_registered()
+                yield bench
                 with _evidence(bench):
-                    bench.wait_registered()
-            yield bench
-            with _evidence(bench):
-                if requirement.isolation is Isolation.PARALLEL:
-                    bench.check_alive()
-                if bench.shared and bench.process.running and not bench.spoiled:
-                    healthy = bench.tidy()
+                    if requirement.isolation is Isolation.PARALLEL:
+                        bench.check_alive()
+                    if bench.shared and bench.process.running and not bench.spoiled:
+                        healthy = bench.tidy()
         except OSError:
             # The kit looks into directories that the driver can remove.
             with _evidence(bench):
@@ -97,7 +99,8 @@ class ContractEnvironment:
             if not self._unregistered:
                 bench = self._shared()
                 try:
-                    bench.wait_registered()
+                    with heeding(lambda: bench.starved):
+                        bench.wait_registered()
                 except Failed as failure:
                     self._unregistered = f"the driver did not register: {failure.seen}"
                     self._discard(bench)

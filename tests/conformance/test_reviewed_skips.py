@@ -87,6 +87,13 @@ def test_what_the_driver_or_the_version_does_not_have_needs_no_review(listed: An
     assert unreviewed("local", skips) == []
 
 
+def test_gates_of_a_cluster_of_somebody_else_need_no_review(listed: Any) -> None:
+    listed({})
+    skip = Skip("ALC-ALT-04", "gate", "feature gate DRAListTypeAttributes is off")
+    assert unreviewed("existing", [skip]) == []
+    assert len(unreviewed("kind", [skip])) == 1
+
+
 def test_a_list_with_words_that_mean_nothing_is_refused(listed: Any) -> None:
     listed({"local": {"virtual_clok": ["ALC-UPD-99"]}})
     with pytest.raises(DocumentError) as error:
