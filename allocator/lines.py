@@ -86,7 +86,8 @@ def _part(line: Mapping[str, Any], name: str, kind: type, default: Any = None) -
 
 
 def _objects(line: Mapping[str, Any], name: str, needed: bool = True) -> list[Mapping[str, Any]]:
-    objects: list[Mapping[str, Any]] = _part(line, name, list, None if needed else [])
+    # Go writes an empty list as null.
+    objects: list[Mapping[str, Any]] = _part(line, name, list, None if needed and name not in line else [])
     for index, entry in enumerate(objects):
         if not isinstance(entry, dict):
             raise LineError(f"{name}[{index}]: must be an object")

@@ -112,7 +112,7 @@ def verdicts(seed: int, count: int) -> Findings:
     cel = CelCache(limit=10_000)
 
     def ours(line: Line) -> Answer:
-        return _verdict(allocation_answer(line, cel, implementation="stable"))
+        return allocation_answer(line, cel, implementation="stable")
 
     oracle = Oracle("allocate", "-limit", _LIMIT, "-allocators", "stable")
     return compare(
@@ -122,7 +122,7 @@ def verdicts(seed: int, count: int) -> Findings:
         ours,
         kind=allocation_kind,
         features=allocation_cases.features_of,
-        view=_verdict,
+        same=_same_verdict,
     )
 
 
@@ -138,9 +138,15 @@ def _lines(seed: int, count: int, implementation: str) -> Iterator[Line]:
         yield {**line, "featureGates": gates}
 
 
-def _verdict(answer: Answer) -> Answer:
-    """Whether there is an allocation; an error may hide behind another, or behind a device that is found before."""
-    return {"allocated": bool(answer.get("results"))} if "results" in answer else {"error": "any"}
+def _same_verdict(ours: Answer, upstream: Answer) -> bool:
+    """Whether both allocate or both do not. Which problem is met, and whether before a solution, is up to the order."""
+    if "error" in ours or "error" in upstream:
+        return True
+    return bool(ours.get("results")) == bool(upstream.get("results"))
+
+
+def _same(ours: Answer, upstream: Answer) -> bool:
+    return bool(comparable(ours) == comparable(upstream))
 
 
 def compare(
@@ -152,9 +158,9 @@ def compare(
     kind: Callable[[Answer], str],
     features: Callable[[Line], Iterable[str]],
     progress: Callable[[Findings], None] = quiet,
-    view: Callable[[Answer], Answer] = dict,
+    same: Callable[[Answer, Answer], bool] = _same,
 ) -> Findings:
-    """Ask both about each line and compare what `view` leaves of the oracle's answer."""
+    """Ask both about each line; `same` judges the answers."""
     findings = Findings(seed)
     waiting: deque[Line] = deque()
 
@@ -174,7 +180,7 @@ def compare(
         answer = _answer(ours, line)
         if "input" in upstream and "input" in answer:
             continue
-        if comparable(answer) != comparable(view(upstream)):
+        if not same(answer, upstream):
             findings.note(line, upstream, answer)
     return findings
 
