@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from clusters.guardian import OWNER, Guardian, kill_owned
@@ -134,6 +134,11 @@ class DriverProcess:
         """Whether the process is alive."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def starved(self) -> float:
+        """Seconds that the threads of the current run had something to do and no processor, as Linux counts them."""
+        return sum(_run_delays(self.pid)) / 1e9 if self.running else 0.0
+
     def start(self, extra_environment: Mapping[str, str] | None = None) -> None:
         """Start the command. Raises StartError when the program is missing or not executable, or after close."""
         with self._lock:
@@ -196,6 +201,14 @@ class DriverProcess:
     def tail(self, lines: int = 20) -> str:
         """The last lines it printed."""
         return "\n".join(self.output().splitlines()[-lines:])
+
+
+def _run_delays(pid: int) -> Iterator[int]:
+    """Nanoseconds that each thread of a process has waited on a run queue."""
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        # Threads end at any time, and not every kernel counts.
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            yield int(path.read_text(encoding="ascii").split()[1])
 
 
 def _end(process: subprocess.Popen[bytes], owner: str, guardian: Guardian) -> None:

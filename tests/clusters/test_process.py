@@ -61,6 +61,18 @@ def test_a_clean_stop_gives_the_own_exit_code(guardian: Guardian) -> None:
     assert driver.stop() == 7
 
 
+def test_time_without_a_processor_is_counted(guardian: Guardian) -> None:
+    processor = min(os.sched_getaffinity(0))
+    # Two that always have something to do share one.
+    code = f"import os; os.sched_setaffinity(0, {{{processor}}}); os.fork()\nwhile True: pass"
+    driver = process(guardian, code)
+    assert driver.starved == 0
+    driver.start()
+    until(lambda: driver.starved > 0.05, 60.0)
+    driver.kill()
+    assert driver.starved == 0
+
+
 def test_a_process_that_ignores_its_stop_signal_is_killed_with_its_children(
     guardian: Guardian,
 ) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.model import Failed
-from conformance.waiting import poll
+from conformance.waiting import heeding, poll
 
 
 class Machine:
@@ -45,6 +45,19 @@ def test_a_machine_with_time_waits_as_long_as_is_said() -> None:
 def test_time_that_a_busy_machine_does_not_give_is_not_counted() -> None:
     # It comes after 20 s in which the machine did as much as usually in 5.
     assert Machine(0.5, slow=4.0).wait(10.0, happens=20.0) >= 20.0
+
+
+def test_time_in_which_the_subject_gets_no_processor_is_not_counted() -> None:
+    half = Machine(0.01)
+    with heeding(lambda: half.now / 2):
+        given_up = -half.wait(10.0)
+    assert 19.0 <= given_up < 21.0
+    # Several threads together starve for longer than there is time.
+    always = Machine(0.01)
+    with heeding(lambda: always.now * 2):
+        given_up = -always.wait(10.0)
+    assert 30.0 <= given_up < 31.0
+    assert -Machine(0.01).wait(10.0) < 10.6
 
 
 def test_a_wait_ends_on_the_slowest_machine() -> None:
