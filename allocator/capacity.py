@@ -193,4 +193,4 @@ def _exact_milli(quantity: Quantity) -> int | None:
 
 def _identical(one: Quantity, other: Quantity) -> bool:
     """Upstream compares the records, so the same amount in another notation counts as different."""
-    return one is other or (one == other and one.format == other.format and str(one) == str(other))
+    return one.same_spelling(other)
