@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from drakit.offline.linting import RULES
 from drakit.up import reference_driver
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -28,3 +29,46 @@ def test_the_example_of_tests_on_a_cluster_passes(tmp_path: Path) -> None:
         timeout=120,
     )
     assert (done.returncode, done.stdout.splitlines()[-1][:8]) == (0, "1 passed"), done.stdout + done.stderr
+
+
+def test_the_examples_of_the_allocator_print_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    examples = re.findall(r"```python\n(.*?)```", (DOCS / "allocator.md").read_text(), re.DOTALL)
+    exec(compile("\n".join(examples), "allocator.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == [
+        "['gpu-0']",
+        "[]",
+        "False in-use",
+        "{'gpu.example.com/n1/gpu-0': 'in-use', 'gpu.example.com/n1/gpu-1': 'free'}",
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("allocate", ["allocate"]),
+        ("explain", ["explain", "claim", "two"]),
+        ("devices", ["devices"]),
+        ("cel", ["cel", 'device.attributes["gpu.example.com"].memory > 40']),
+    ],
+)
+def test_commands_print_what_their_page_shows(page: str, words: list[str], tmp_path: Path) -> None:
+    [cluster] = re.findall(r"```yaml\n(.*?)```", (DOCS / "allocate.md").read_text(), re.DOTALL)
+    if page == "explain":
+        cluster = cluster.replace("count: 2", "count: 3")
+    (tmp_path / "cluster.yaml").write_text(cluster)
+    done = subprocess.run(
+        [sys.executable, "-m", "drakit", *words, "-f", "cluster.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    shown = re.findall(r"\n\n```\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL)[0]
+    assert [line.rstrip() for line in done.stdout.splitlines()] == shown.splitlines(), done.stderr
+
+
+def test_the_page_about_lint_has_every_rule() -> None:
+    table = "".join(f"| `{name}` | {rule.severity} | {rule.meaning} |\n" for name, rule in RULES.items())
+    expected = f"<!-- rules -->\n| rule | severity | what it finds |\n| --- | --- | --- |\n{table}<!-- end of rules -->"
+    assert expected in (DOCS / "lint.md").read_text()
