@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import allocation_cases
+import expression_cases
 from oracle_program import Oracle, covered_percent
 
 from allocator import CelCache
 from allocator.features import Features
 from allocator.lines import LineError, allocation_answer
+from drakit.offline.expressions import Evaluator
 
 Line = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -103,6 +105,19 @@ def allocations(
         lambda line: allocation_answer(line, cel, implementation=told),
         kind=allocation_kind,
         features=allocation_cases.features_of,
+        progress=progress,
+    )
+
+
+def expressions(seed: int, count: int, *, progress: Callable[[Findings], None] = quiet) -> Findings:
+    """Random CEL expressions against upstream's compiler: results, error texts and costs."""
+    return compare(
+        seed,
+        expression_cases.cases(seed, count),
+        Oracle("cel"),
+        Evaluator().answer,
+        kind=lambda answer: next(iter(answer)),
+        features=lambda line: (),
         progress=progress,
     )
 
@@ -225,7 +240,7 @@ def _keep(findings: Findings, out: Path | None) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("allocate",))
+    parser.add_argument("what", choices=("allocate", "cel"))
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--implementation", default="experimental")
@@ -234,13 +249,17 @@ def main() -> int:
     given = parser.parse_args()
     seed = secrets.randbelow(2**32) if given.seed is None else given.seed
     start = time.monotonic()
-    findings = allocations(
-        seed,
-        given.cases,
-        implementation=given.implementation,
-        coverage=given.coverage,
-        progress=_every(5000, given.out),
-    )
+    progress = _every(5000, given.out)
+    if given.what == "cel":
+        findings = expressions(seed, given.cases, progress=progress)
+    else:
+        findings = allocations(
+            seed,
+            given.cases,
+            implementation=given.implementation,
+            coverage=given.coverage,
+            progress=progress,
+        )
     print(findings.text() if given.out is None else findings.summary())
     print(f"{time.monotonic() - start:.0f} s")
     if given.coverage is not None:

@@ -46,11 +46,11 @@ func evaluate(line []byte) (any, error) {
 	if err := json.Unmarshal(line, &given); err != nil {
 		return nil, err
 	}
-	kind := environment.StoredExpressions
+	kind := environment.NewExpressions
 	switch given.Environment {
-	case "", "stored":
-	case "new":
-		kind = environment.NewExpressions
+	case "", "new":
+	case "stored":
+		kind = environment.StoredExpressions
 	default:
 		return nil, errors.New(`environment must be "new" or "stored"`)
 	}

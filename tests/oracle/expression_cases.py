@@ -1,0 +1,341 @@
+"""Random CEL expressions for random devices: lines of `drakit cel --jsonl`.
+
+Expressions grow from a grammar with types: each production has holes for expressions of given types, so that most of
+them compile. Now and then a hole gets another type or a name that is not there, which makes the rest. Nothing iterates
+over a map with several keys unless the order cannot matter: upstream visits them in a random one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from case_parts import Dice, attribute, capacity
+
+GATES = ("DRAConsumableCapacity", "DRAListTypeAttributes")
+DOMAIN = "a.example.com"
+
+_A = f"device.attributes['{DOMAIN}']"
+_C = f"device.capacity['{DOMAIN}']"
+
+PRODUCTIONS: dict[str, tuple[str, ...]] = {
+    "bool": (
+        *("true", "false", "device.allowMultipleAllocations", f"{_A}.ok", f"{_A}.?ok.orValue({{bool}})"),
+        *("{bool} && {bool}", "{bool} || {bool}", "!{bool}", "{bool} ? {bool} : {bool}", "({bool})"),
+        *("{int} < {int}", "{int} >= {int}", "{int} == {int}", "{int} != {double}", "{double} <= {double}"),
+        *("{string} == {string}", "{string} < {string}", "{string} in {strings}", "{int} in {ints}"),
+        *(
+            "{dyn} == {int}",
+            "{dyn} == {string}",
+            "{dyn} != {dyn}",
+            "{ints} == {ints}",
+            "{strings} != {strings}",
+        ),
+        *("{string}.startsWith({string})", "{string}.endsWith({string})", "{string}.contains({string})"),
+        *("{string}.matches({pattern})", "matches({string}, {pattern})"),
+        *(
+            "{quantity}.isGreaterThan({quantity})",
+            "{quantity}.isLessThan({quantity})",
+            "{quantity} == {quantity}",
+        ),
+        *(
+            "isQuantity({string})",
+            "{quantity}.isInteger()",
+            "isSemver({string})",
+            "isSemver({string}, {bool})",
+        ),
+        *("{semver}.isGreaterThan({semver})", "{semver}.isLessThan({semver})", "{semver} == {semver}"),
+        *(
+            f"has({_A}.{{name}})",
+            f"has({_C}.{{name}})",
+            f"'{{name}}' in {_A}",
+            "{string} in device.attributes",
+        ),
+        *("{string} in device.capacity", "device.attributes.all(d, d != '')", "{ints}.isSorted()"),
+        *("device.attributes.exists_one(d, d == {string})", "{strings}.isSorted()", "'{name}' in {map}"),
+        *(
+            "{ints}.exists({v:int}, {bool})",
+            "{ints}.all({v:int}, {bool})",
+            "{ints}.exists_one({v:int}, {bool})",
+        ),
+        *("{strings}.exists({v:string}, {bool})", "{strings}.all({v:string}, {bool})"),
+        *("{ints}.exists({v:int}, {w:int}, {bool})", "{ints}.all({v:int}, {w:int}, {bool})"),
+        *("{links}.exists({v:string}, {bool})", "{links}.all({v:dyn}, {bool})", "{string} in {links}"),
+        *(
+            "sets.contains({ints}, {ints})",
+            "sets.intersects({strings}, {strings})",
+            "sets.equivalent({ints}, {ints})",
+        ),
+        *(
+            "{dyn}.includes({string})",
+            "{dyn}.includes({int})",
+            "{links}.includes({string})",
+            "{ints}.includes({int})",
+        ),
+        *("cel.bind({v:int}, {bool})", "cel.bind({v:string}, {bool})", "{optional}.hasValue()"),
+        *("{optional}.orValue({int}) == {int}", "{duration} < {duration}", "{timestamp} > {timestamp}"),
+        *("isURL({address})", "isIP({address})", "isCIDR({address})", "ip({address}).isLoopback()"),
+        *(
+            "ip({address}).family() == {int}",
+            "cidr({address}).containsIP({address})",
+            "ip.isCanonical({address})",
+        ),
+        *("type({int}) == int", "type({dyn}) == type({string})", "{bytes} == {bytes}", "{uint} < {uint}"),
+        *("{map} == {map}", "format.dns1123Label().validate({string}).hasValue()", "isURL({string})"),
+        *("{ints}.map({v:int}, {bool})[0]", "{int} == {uint}", "{dyn} < {int}", "{dyn} > {string}"),
+    ),
+    "int": (
+        *("0", "1", "2", "-1", "7", "100", "9223372036854775807", "0x1F", f"{_A}.numa", "size({string})"),
+        *("{int} + {int}", "{int} - {int}", "{int} * {int}", "{int} / {int}", "{int} % {int}", "-({int})"),
+        *(
+            "{ints}.size()",
+            "{strings}.size()",
+            "{ints}[{int}]",
+            "{ints}.sum()",
+            "{ints}.min()",
+            "{ints}.max()",
+        ),
+        *(
+            "{ints}.indexOf({int})",
+            "{ints}.lastIndexOf({int})",
+            "{string}.indexOf({string})",
+            "{string}.size()",
+        ),
+        *("{string}.lastIndexOf({string})", "{semver}.major()", "{semver}.minor()", "{semver}.patch()"),
+        *("{semver}.compareTo({semver})", "{quantity}.compareTo({quantity})", "{quantity}.sign()"),
+        *(
+            "{quantity}.asInteger()",
+            f"{_A}.?numa.orValue({{int}})",
+            "{optional}.value()",
+            "{optional}.orValue({int})",
+        ),
+        *("{bool} ? {int} : {int}", "int({string})", "int({double})", "int({uint})", "{map}.size()"),
+        *("cel.bind({v:int}, {int})", "{map}['{name}']", "{map}.{name}", "{map}[?'{name}'].orValue({int})"),
+        *("device.attributes.size()", f"{_A}.size()", "{duration}.getSeconds()", "{timestamp}.getFullYear()"),
+        *("cidr({address}).prefixLength()", "{links}.size()", "{bytes}.size()", "{ints}.first().value()"),
+    ),
+    "uint": ("0u", "1u", "42u", "uint({int})", "{uint} + {uint}", "{uint} * {uint}", "{uint} - {uint}"),
+    "double": (
+        *("0.5", "1.0", "-2.25", "1e3", "double({int})", "{double} + {double}", "{double} / {double}"),
+        *("{quantity}.asApproximateFloat()", "double({string})", "{double} * {double}", "-({double})"),
+    ),
+    "string": (
+        *("''", "'x'", "'y'", "'a-b-c'", "'Hello'", "'ä€'", f"'{DOMAIN}'", "device.driver", f"{_A}.model"),
+        *("{string} + {string}", "{string}.lowerAscii()", "{string}.upperAscii()", "{string}.trim()"),
+        *(
+            "{string}.substring({int})",
+            "{string}.substring({int}, {int})",
+            "{string}.replace({string}, {string})",
+        ),
+        *(
+            "{string}.replace({string}, {string}, {int})",
+            "{string}.charAt({int})",
+            "{strings}.join({string})",
+        ),
+        *("{strings}.join()", "{strings}[{int}]", "string({int})", "string({bool})", "string({double})"),
+        *("{string}.find({pattern})", f"{_A}.?model.orValue({{string}})", "{bool} ? {string} : {string}"),
+        *("'%s-%d'.format([{string}, {int}])", "'%.2f|%b|%x'.format([{double}, {int}, {int}])"),
+        *("'%s'.format([{ints}])", "'%s %s'.format([{map}, {bool}])", "url({address}).getHost()"),
+        *(
+            "url({address}).getScheme()",
+            "url({address}).getEscapedPath()",
+            "string(ip({address}))",
+            "string({bytes})",
+        ),
+        *(
+            "cel.bind({v:string}, {string})",
+            "string({duration})",
+            "string({timestamp})",
+            "{string}.reverse()",
+        ),
+        *("strings.quote({string})", "string({uint})", "string({dyn})"),
+    ),
+    "pattern": (*("'x+'", "'^a.*c$'", "'[0-9]+'", "'(a|b)-'", "'('", "'\\\\d{2,3}'", "'l[o]+'"), "{string}"),
+    "address": (
+        *("'127.0.0.1'", "'10.0.0.0/8'", "'::1'", "'2001:db8::/32'", "'https://a.example.com:80/p?q=1#f'"),
+        *("'not an address'", "'1.2.3'", "'10.1.2.3'", "'/path'", "{string}"),
+    ),
+    "ints": (
+        *("[]", "[1, 2, 3]", "[3, 1, 2, 1]", "[{int}]", "[{int}, {int}]", "{ints} + {ints}", "[?{optional}]"),
+        *(
+            "{ints}.filter({v:int}, {bool})",
+            "{ints}.map({v:int}, {int})",
+            "{ints}.map({v:int}, {bool}, {int})",
+        ),
+        *("{ints}.slice({int}, {int})", "{ints}.distinct()", "{ints}.sort()", "{ints}.reverse()"),
+        *(
+            "lists.range(3)",
+            "[{ints}, {ints}].flatten()",
+            "{ints}.sortBy({v:int}, {int})",
+            "{bool} ? {ints} : {ints}",
+        ),
+        *("{ints}.transformList({v:int}, {w:int}, {int})", "{strings}.map({v:string}, {int})"),
+    ),
+    "strings": (
+        *(
+            "['x', 'y']",
+            "[{string}]",
+            "[{string}, {string}]",
+            "{string}.split('-')",
+            "{string}.split({string}, {int})",
+        ),
+        *(
+            "{strings} + {strings}",
+            "{strings}.filter({v:string}, {bool})",
+            "{strings}.map({v:string}, {string})",
+        ),
+        *(
+            "{string}.findAll({pattern})",
+            "{string}.findAll({pattern}, {int})",
+            "{ints}.map({v:int}, {string})",
+        ),
+        *("{strings}.sort()", "{strings}.distinct()"),
+    ),
+    "map": (
+        *("{{}}", "{{'{name}': {int}}}", "{{'x': 1}}", "{map}.transformMap({v:string}, {w:int}, {int})"),
+        *("{{?'{name}': {optional}}}",),
+    ),
+    "quantity": (
+        *("quantity('1Gi')", "quantity('500m')", "quantity('2')", "quantity('-3k')", "quantity({string})"),
+        *(f"{_C}.mem", f"{_C}.{{name}}", f"{_C}.?mem.orValue({{quantity}})", "{quantity}.add({quantity})"),
+        *("{quantity}.sub({quantity})", "{quantity}.add({int})", "{quantity}.sub({int})"),
+    ),
+    "semver": (
+        *("semver('1.0.0')", "semver('1.2.3-rc.1')", "semver('v1.2', true)", "semver({string})", f"{_A}.ver"),
+        *(f"{_A}.?ver.orValue({{semver}})", "semver({string}, {bool})"),
+    ),
+    "optional": (
+        *("optional.of({int})", "optional.none()", "{map}[?'{name}']", "{ints}[?{int}]", f"{_A}.?numa"),
+        *("{optional}.or({optional})", "{optional}.optMap({v:int}, {int})", "optional.ofNonZeroValue({int})"),
+        *("{optional}.optFlatMap({v:int}, {optional})", "{ints}.first()", "{ints}.last()", "{map}.?{name}"),
+    ),
+    "dyn": (
+        *("dyn({int})", "dyn({string})", f"{_A}.{{name}}", f"{_A}['{{name}}']", f"{_A}.model", f"{_A}.links"),
+        *("{bool} ? dyn({int}) : dyn({string})", "[dyn({int}), {string}][{int}]", "dyn({bool})"),
+        *("device.attributes[{string}].{name}", f"{_A}.?{{name}}.orValue({{dyn}})"),
+    ),
+    "links": (f"{_A}.links", f"{_A}.?links.orValue([])", "dyn({strings})", f"{_A}.{{name}}"),
+    "duration": ("duration('90s')", "duration('1h30m')", "duration({string})", "{duration} + {duration}"),
+    "timestamp": (
+        "timestamp('2024-02-29T12:00:00Z')",
+        "timestamp(0)",
+        "{timestamp} + {duration}",
+        "timestamp({string})",
+    ),
+    "bytes": ("b'x'", "bytes({string})", "{bytes} + {bytes}"),
+}
+NAMES = ("model", "numa", "ok", "ver", "links", "mem", "cores", "absent", "x")
+_HOLE = re.compile(r"\{\{|\}\}|\{[a-z]+(?::[a-z]+)?\}")
+_WRONG = 3
+_BROKEN = 1
+
+
+def cases(seed: int, count: int) -> Iterator[dict[str, Any]]:
+    """The lines of a seed."""
+    for number in range(count):
+        yield case(seed, number)
+
+
+def case(seed: int, number: int) -> dict[str, Any]:
+    """One line of a seed."""
+    dice = Dice(f"cel {seed} {number}")
+    wanted = dice.weighted({"bool": 92, "dyn": 4, "int": 2, "string": 2})
+    expression = _Grower(dice, dice.weighted({2: 2, 3: 4, 4: 4, 5: 3, 6: 1})).grow(wanted, {}, 0)
+    if dice.chance(_BROKEN):
+        place = dice.number(0, len(expression))
+        expression = (
+            expression[:place] + dice.pick("()[]'.&|?:, #\\") + expression[place + dice.number(0, 2) :]
+        )
+    device: dict[str, Any] = {"attributes": _attributes(dice), "capacity": capacity(dice, policies=False)}
+    if dice.chance(40):
+        device["allowMultipleAllocations"] = dice.chance(70)
+    return {
+        "expression": expression,
+        "driver": DOMAIN if dice.chance(90) else "other.example.com",
+        **device,
+        "featureGates": {name: dice.chance(60) for name in GATES if dice.chance(70)},
+        "environment": "new" if dice.chance(50) else "stored",
+    }
+
+
+def _attributes(dice: Dice) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, kind in (("model", "string"), ("numa", "int"), ("ok", "bool"), ("ver", "version")):
+        if dice.chance(80):
+            found[f"{DOMAIN}/{name}" if dice.chance(30) else name] = attribute(dice, kind, dice.chance(15))
+    if dice.chance(60):
+        found["links"] = {"strings": dice.some(("l0", "l1", "x"), 3)}
+    if dice.chance(30):
+        found["zone.example.com/zone"] = {"string": "east"}
+    if dice.chance(1):
+        found = {"model": dice.pick(({}, {"version": "1.x"}))}
+    return found
+
+
+class _Grower:
+    """Grows one expression; what may still be nested gets less with the depth."""
+
+    def __init__(self, dice: Dice, deepest: int) -> None:
+        self.dice = dice
+        self.deepest = deepest
+        self.variables = 0
+
+    def grow(self, kind: str, scope: dict[str, str], depth: int) -> str:
+        dice = self.dice
+        if depth and dice.chance(_WRONG):
+            kind = dice.pick(tuple(PRODUCTIONS))
+        known = [name for name, of in scope.items() if of == kind]
+        if known and dice.chance(45):
+            return str(dice.pick(known))
+        options = PRODUCTIONS[kind]
+        if depth >= self.deepest:
+            options = tuple(each for each in options if "{" not in _HOLE.sub(_plain, each)) or options[:1]
+        return self.fill(dice.pick(options), scope, depth)
+
+    def fill(self, template: str, scope: dict[str, str], depth: int) -> str:
+        inner = dict(scope)
+        bound = template.startswith("cel.bind")
+
+        def hole(found: re.Match[str]) -> str:
+            text = found[0]
+            if text in ("{{", "}}"):
+                return text[0]
+            name = text[1:-1]
+            if name == "name":
+                return str(self.dice.pick(NAMES))
+            if ":" in name:
+                kind = name.partition(":")[2]
+                self.variables += 1
+                variable = f"v{self.variables}"
+                value = f", {self.operand(kind, scope, depth)}" if bound else ""
+                inner[variable] = kind
+                return variable + value
+            return self.operand(name, inner, depth)
+
+        return _HOLE.sub(hole, template)
+
+    def operand(self, kind: str, scope: dict[str, str], depth: int) -> str:
+        text = self.grow(kind, scope, depth + 1)
+        operators = (
+            " && ",
+            " || ",
+            " ? ",
+            " == ",
+            " != ",
+            " < ",
+            " > ",
+            " <= ",
+            " >= ",
+            " in ",
+            " + ",
+            " - ",
+        )
+        if text[0] in "-!" or any(operator in text for operator in (*operators, " * ", " / ", " % ")):
+            return f"({text})" if self.dice.chance(95) else text
+        return text
+
+
+def _plain(found: re.Match[str]) -> str:
+    """A template without holes but for names stays without braces."""
+    return "" if found[0] in ("{{", "}}", "{name}") else found[0]
