@@ -24,7 +24,11 @@ def create(found: Findings, obj: Object, gates: Collection[str]) -> None:
 
 
 def update(found: Findings, new: Object, old: Object, gates: Collection[str]) -> None:
-    """Rules for a changed template: the spec is immutable. It is printed with the names of Go fields."""
+    """Rules for a changed template: those of a new one, and the spec is immutable.
+
+    It is printed with the names of Go fields.
+    """
+    create(found, new, gates)
     found.extend(validate_object_meta_update(new, old))
     message = load().message("resource/v1.ResourceClaimTemplateSpec")
     if not semantic_equal(new.get("spec") or {}, old.get("spec") or {}, message):

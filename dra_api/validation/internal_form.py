@@ -1,4 +1,4 @@
-"""Claim specs with the names of a server's internal Go fields, which some errors print (types of pkg/apis/resource)."""
+"""Objects with the names of a server's internal Go fields, which some errors print (types of pkg/apis/resource)."""
 
 from __future__ import annotations
 
@@ -78,6 +78,72 @@ _DEVICES: Final = _struct(
     }
 )
 
+_POOL_STATUS: Final = _struct(
+    {
+        "Driver": ("driver", _plain),
+        "PoolName": ("poolName", _plain),
+        "Generation": ("generation", _plain),
+        "ResourceSliceCount": ("resourceSliceCount", _plain),
+        "TotalDevices": ("totalDevices", _plain),
+        "AllocatedDevices": ("allocatedDevices", _plain),
+        "AvailableDevices": ("availableDevices", _plain),
+        "UnavailableDevices": ("unavailableDevices", _plain),
+        "NodeName": ("nodeName", _plain),
+        "ValidationError": ("validationError", _plain),
+        "PartitionSummary": (
+            "partitionSummary",
+            _list(
+                _struct(
+                    {
+                        "Attribute": ("attribute", _plain),
+                        "Type": ("type", _plain),
+                        "Total": ("total", _plain),
+                        "Allocatable": ("allocatable", _plain),
+                    },
+                    {"Attribute": "", "Type": ""},
+                )
+            ),
+        ),
+        "ShareableSummary": (
+            "shareableSummary",
+            _struct(
+                {
+                    "FullyAvailableDevices": ("fullyAvailableDevices", _plain),
+                    "PartiallyAvailableDevices": ("partiallyAvailableDevices", _plain),
+                    "Capacity": (
+                        "capacity",
+                        _list(
+                            _struct(
+                                {
+                                    "Name": ("name", _plain),
+                                    "Total": ("total", _plain),
+                                    "Consumed": ("consumed", _plain),
+                                    "Available": ("available", _plain),
+                                },
+                                {"Name": ""},
+                            )
+                        ),
+                    ),
+                }
+            ),
+        ),
+    },
+    {"Driver": "", "PoolName": "", "Generation": 0},
+)
+_POOLS_STATUS: Final = _struct(
+    {
+        "PoolCount": ("poolCount", _plain),
+        "Pools": ("pools", _list(_POOL_STATUS)),
+        # Conditions are of a type that has names for JSON.
+        "Conditions": ("conditions", _list(dict)),
+    }
+)
+
+
+def pools_status(status: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The status of a ResourcePoolStatusRequest."""
+    return None if status is None else _POOLS_STATUS(status)
+
 
 def claim_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of a claim."""
@@ -86,4 +152,5 @@ def claim_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def template_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of a template: its metadata stands beside the spec of its claims."""
-    return {**(spec.get("metadata") or {}), "Spec": claim_spec(spec.get("spec") or {})}
+    metadata = {key: value for key, value in (spec.get("metadata") or {}).items() if value or value == 0}
+    return {**metadata, "Spec": claim_spec(spec.get("spec") or {})}

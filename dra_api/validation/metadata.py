@@ -96,9 +96,11 @@ def validate_template_meta(meta: Mapping[str, Any], path: str) -> list[FieldErro
     check_annotations(found, meta.get("annotations") or {}, f"{path}.annotations")
     check_labels(found, meta.get("labels") or {}, f"{path}.labels")
     for field, value in meta.items():
-        # creationTimestamp null is what clients of old libraries send.
-        if field not in ("labels", "annotations") and value not in (None, "", 0, [], {}):
-            found.forbidden(f"{path}.{field}", "cannot be set")
+        # creationTimestamp null is what clients of old libraries send. An empty list is not what Go has for none.
+        zero = value in (None, "") or (value == 0 and field == "generation")
+        if field not in ("labels", "annotations") and not zero:
+            # The name of the Go field with a small first letter.
+            found.forbidden(f"{path}.{'uID' if field == 'uid' else field}", "cannot be set")
     return found.errors()
 
 

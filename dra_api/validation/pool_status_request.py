@@ -12,6 +12,7 @@ from . import limits
 from .conditions import check_conditions
 from .findings import Findings, check_list, check_set
 from .formats import check_fully_qualified_name, check_pool
+from .internal_form import pools_status
 from .metadata import IMMUTABLE, validate_object_meta, validate_object_meta_update
 from .names import BYTES, byte_length, caseless_subdomain_problems, dns_subdomain_problems, too_many
 
@@ -56,9 +57,10 @@ def update_status(found: Findings, new: Object, old: Object, gates: Collection[s
     status, before = new.get("status"), old.get("status")
     if before is not None:
         if status is None or not semantic_equal(status, before, _message("Status")):
-            found.invalid("status", status, IMMUTABLE)
+            found.invalid("status", pools_status(status), IMMUTABLE)
             with found.only_declared():
-                _check_status(found, status or {})
+                if status is not None:
+                    _check_status(found, status)
     elif status is not None:
         _check_status(found, status)
 

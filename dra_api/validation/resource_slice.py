@@ -106,7 +106,7 @@ def _check_nodes(found: Findings, spec: Object) -> None:
         terms = selector.get("nodeSelectorTerms")
         if len(terms or []) != 1:
             text = "must have exactly one node selector term"
-            found.invalid("spec.nodeSelector.nodeSelectorTerms", _go_terms(terms or []), text)
+            found.invalid("spec.nodeSelector.nodeSelectorTerms", _go_terms(terms), text)
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field):
             chosen.append(f"`{field}`")
@@ -118,7 +118,7 @@ def _check_nodes(found: Findings, spec: Object) -> None:
         found.invalid("spec", f"{{{', '.join(chosen)}}}", f"{_ONE_NODE_FIELD}, but multiple fields are set")
 
 
-def _go_terms(terms: Sequence[Object]) -> list[dict[str, Any]]:
+def _go_terms(terms: Sequence[Object] | None) -> list[dict[str, Any]] | None:
     """Terms as the server prints them: its internal type has no JSON names."""
 
     def requirements(term: Object, field: str) -> list[dict[str, Any]] | None:
@@ -133,13 +133,17 @@ def _go_terms(terms: Sequence[Object]) -> list[dict[str, Any]]:
             for each in term[field]
         ]
 
-    return [
-        {
-            "MatchExpressions": requirements(term, "matchExpressions"),
-            "MatchFields": requirements(term, "matchFields"),
-        }
-        for term in terms
-    ]
+    return (
+        None
+        if terms is None
+        else [
+            {
+                "MatchExpressions": requirements(term, "matchExpressions"),
+                "MatchFields": requirements(term, "matchFields"),
+            }
+            for term in terms
+        ]
+    )
 
 
 def _check_devices(found: Findings, spec: Object, old: Object | None, gates: Collection[str]) -> None:

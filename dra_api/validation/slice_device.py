@@ -90,6 +90,8 @@ def _value_count(attribute: Object) -> int:
 def _check_attribute(found: Findings, attribute: Object, attributes_path: str, name: str) -> None:
     path = f"{attributes_path}[{shortened(name, _KEY_LENGTH)}]"
     chosen = [field for field in VALUE_FIELDS if attribute.get(field) is not None]
+    # Declarative rules take an empty list for none.
+    declared = [field for field in chosen if field not in LIST_VALUES or attribute[field]]
     if "string" in chosen and byte_length(attribute["string"]) > limits.ATTRIBUTE_LENGTH:
         found.longer(f"{path}.string", limits.ATTRIBUTE_LENGTH)
     if "version" in chosen:
@@ -103,15 +105,16 @@ def _check_attribute(found: Findings, attribute: Object, attributes_path: str, n
     for index, item in enumerate(attribute.get("versions") or []):
         _check_version(found, item, f"{path}.versions[{index}]")
     members = ", ".join(f"`{field}`" for field in VALUE_FIELDS)
-    # Declarative rules do not shorten the key in the path, and then the handwritten rule speaks as well.
+    # Where a declarative rule finds nothing at the same path, the handwritten one speaks: the former do not shorten the
+    # key in the path.
     declared_path = f"{attributes_path}[{name}]"
-    if len(chosen) != 1 and declared_path != path:
+    if len(chosen) != 1 and (declared_path != path or len(declared) == 1):
         shown = go_attribute(attribute) if chosen else ""
         found.invalid(path, shown, "exactly one value must be specified")
-    if not chosen:
+    if not declared:
         found.invalid(declared_path, "", f"must specify one of: {members}", declared=True)
-    elif len(chosen) > 1:
-        fields = f"{{{', '.join(chosen)}}}"
+    elif len(declared) > 1:
+        fields = f"{{{', '.join(declared)}}}"
         found.invalid(declared_path, fields, f"must specify exactly one of: {members}", declared=True)
 
 

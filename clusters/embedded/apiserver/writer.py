@@ -25,6 +25,7 @@ from clusters.embedded.apiserver.strategies.base import Strategy, Write, restore
 from clusters.embedded.apiserver.strategies.core import prepare_finalize
 from clusters.embedded.apiserver.strategies.table import strategy_of
 from clusters.embedded.apiserver.times import timestamp
+from clusters.embedded.apiserver.uids import check_uid_kept
 from clusters.embedded.apiserver.views import from_storage, to_storage
 from dra_api import conversion
 from dra_api.decode import as_stored, settled
@@ -231,11 +232,13 @@ def _store_new(
 ) -> Object:
     resource = served.resource
     strategy.prepare_create(new, write)
+    warned = len(write.warnings)
     errors = strategy.validate_create(new, write)
     if not strategy.validates_metadata:
         errors = [*validate_object_meta(new, resource.namespaced, name_rule(resource.kind)), *errors]
     name = new["metadata"].get("name", "")
     if errors:
+        del write.warnings[warned:]
         raise _invalid(served, name, errors)
     request.name, request.object = name, new
     call.api.admission.validate(request)
@@ -276,7 +279,7 @@ def update(
     new.setdefault("metadata", {})
     check_namespace(served, new, namespace)
     if check_uid:
-        _check_uid(served, new, old, name, dry_run=options.dry_run)
+        check_uid_kept(served, new, old, name, dry_run=options.dry_run)
     _check_revision(served, new, old, name)
     if managed:
         new = _track(call, served, old, new, options)
@@ -287,39 +290,14 @@ def update(
     _escalation(call, served, new, old)
     write = call.write(call.info.verb, served)
     _keep_system_fields(new, old)
+    warned = len(write.warnings)
     errors = _prepared(call, served, strategy, new, old, write)
     if errors:
+        del write.warnings[warned:]
         raise _invalid(served, name, errors)
     request.object = new
     call.api.admission.validate(request)
     return _store_changed(call, served, new, old, dry_run=options.dry_run)
-
-
-def _check_uid(served: Served, new: Object, old: Object, name: str, *, dry_run: bool) -> None:
-    """A PUT of what was another object under this name is refused as a real server's storage does it."""
-    found = old["metadata"]["uid"]
-    given = new["metadata"].get("uid") or found
-    if given != found:
-        raise _other_uid(served, old["metadata"].get("namespace", ""), name, given, found, dry_run=dry_run)
-
-
-def check_absent_uid(served: Served, new: Object, namespace: str, name: str, *, dry_run: bool) -> None:
-    """A PUT that would create must not name the uid of an object that is gone; raises ApiError 409."""
-    if new["metadata"].get("uid"):
-        raise _other_uid(served, namespace, name, new["metadata"]["uid"], "", dry_run=dry_run)
-
-
-def _other_uid(
-    served: Served, namespace: str, name: str, given: str, found: str, *, dry_run: bool
-) -> ApiError:
-    resource = served.resource
-    # A dry run is refused by another layer, which knows shorter keys.
-    places = ("" if dry_run else "registry", resource.plural, namespace, name)
-    why = (
-        f"StorageError: invalid object, Code: 4, Key: /{'/'.join(filter(None, places))}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
-    )
-    return conflict(resource.plural, resource.group, name, why)
 
 
 def _check_revision(served: Served, new: Object, old: Object, name: str) -> None:

@@ -69,6 +69,15 @@ class Comparison:
         embedded: dict[int, Answer],
     ) -> list[Difference]:
         """The differences of the first operation whose answers differ: later ones may follow from them."""
+        return next(self.each(operations, real, embedded), [])
+
+    def each(
+        self,
+        operations: list[Operation],
+        real: dict[int, Answer],
+        embedded: dict[int, Answer],
+    ) -> Iterator[list[Difference]]:
+        """The differences of every operation whose answers differ."""
         ours, theirs = Normalizer(), Normalizer()
         for operation in _told_in_order(operations):
             number = operation["id"]
@@ -84,8 +93,7 @@ class Comparison:
             ]
             left = [difference for difference in found if not self._excused(difference)]
             if left:
-                return left
-        return []
+                yield left
 
     def _excused(self, difference: Difference) -> bool:
         for entry in self._allowed:

@@ -34,11 +34,11 @@ class Normalizer:
         self._names: dict[str, str] = {}
         self._lists: dict[int, str] = {}
         self._place = ""
-        self._count = 0
+        self._count = self._new_uids = 0
 
     def of(self, operation: Operation, answer: Answer) -> dict[str, Any]:
         """The comparable form of one answer; to be called in the order of the operations."""
-        self._place, self._count = str(operation["id"]), 0
+        self._place, self._count, self._new_uids = str(operation["id"]), 0, 0
         self._learn_names(answer.body)
         if operation.get("generates") and answer.code >= 400 and isinstance(answer.body, dict):
             self._learn_refused((answer.body.get("details") or {}).get("name"))
@@ -147,7 +147,8 @@ class Normalizer:
         if value.startswith(_KNOWN):
             return value
         if value not in self._uids:
-            self._uids[value] = f"<uid@{self._place}.{len(self._uids)}>"
+            self._new_uids += 1
+            self._uids[value] = f"<uid@{self._place}.{self._new_uids}>"
         return self._uids[value]
 
 

@@ -23,7 +23,7 @@ from api_compare import Comparison, Difference
 from api_play import Operation, Player
 from api_sequences import draw, text
 from api_state import NAMESPACE
-from api_values import KINDS
+from api_values import KINDS, POOL_REQUESTS
 from api_wire import Answer
 
 from clusters import binaries
@@ -100,13 +100,13 @@ def _played(player: Player, operations: list[Operation]) -> dict[int, Answer]:
 
 
 def _clean(player: Player, plurals: set[str]) -> None:
-    for kind in KINDS:
+    for kind in (*KINDS, POOL_REQUESTS):
         if kind.plural not in plurals:
             continue
-        path = kind.path("v1", NAMESPACE)
+        path = kind.path(kind.versions[0], NAMESPACE)
         for _ in range(20):
             _, found = player.request("GET", path)
-            if not found["items"]:
+            if not found.get("items"):
                 break
             for item in found["items"]:
                 target = f"{path}/{item['metadata']['name']}"

@@ -33,6 +33,7 @@ ALPHA_GATES: Final = dict.fromkeys(
         "DRADeviceCompatibilityGroups",
         "DRAListTypeAttributes",
         "DRADerivedAttributes",
+        "DRAFractionalCapacityRange",
         "DRANodeAllocatableResources",
         "DRAOptionalNodeOperations",
         "DRAResourcePoolStatus",

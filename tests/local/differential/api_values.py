@@ -189,6 +189,12 @@ KINDS: Final = (
     ),
 )  # fmt: skip
 
+POOL_REQUESTS: Final = Kind(
+    DRA, ("v1alpha3",), "resourcepoolstatusrequests", "ResourcePoolStatusRequest", False,
+    lambda *_: {"spec": {"driver": "gpu.example.com"}},
+)  # fmt: skip
+"""A kind that is served with a gate only."""
+
 
 def rewritten(kind: Kind, version: str, body: Object) -> Object:
     """A drawn object, or a part of one, in an older version."""

@@ -164,7 +164,7 @@ class Writes(State):
                 lambda: {"op": "copy", "from": "/metadata/labels", "path": "/metadata/annotations"},
                 lambda: {"op": "move", "from": "/metadata/labels/app", "path": "/metadata/labels/tier"},
                 lambda: {"op": "replace", "path": "/metadata/managedFields", "value": [{}]},
-                lambda: {"op": "remove", "path": "/metadata/managedFields/0"},
+                lambda: {"op": "remove", "path": "/metadata/managedFields"},
             ]
             if kind.plural == "configmaps":
                 choices += [

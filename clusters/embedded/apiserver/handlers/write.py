@@ -25,6 +25,7 @@ from clusters.embedded.apiserver.patching.shapes import shape_of
 from clusters.embedded.apiserver.patching.strategic import strategic_merge
 from clusters.embedded.apiserver.resources import Served
 from clusters.embedded.apiserver.storage import Object
+from clusters.embedded.apiserver.uids import check_absent_uid
 from clusters.embedded.apiserver.views import from_storage
 from dra_api import conversion, decode
 from dra_api.schema import GVK, load
@@ -75,7 +76,7 @@ def replace(call: Call, served: Served) -> Reply:
     missing = call.api.store.get(*resource.key, namespace, name) is None
     if missing and resource.create_on_update and not call.info.subresource:
         call.require("create", served, namespace, name)
-        writer.check_absent_uid(served, obj, namespace, name, dry_run=chosen.dry_run)
+        check_absent_uid(served, obj, namespace, name, dry_run=chosen.dry_run)
         stored = writer.create(call, served, obj, chosen, ignore_revision=True)
         return Reply(from_storage(stored, served), 201, served=served)
     stored = writer.update(call, served, name, lambda _: obj, chosen, check_uid=True)
