@@ -76,7 +76,7 @@ class KindCommand:
                 process.stdout.close()
             self._guardian.forget_group(process.pid)
         if code != 0:
-            last = "\n  ".join([_words(line) for line in lines if _words(line)][-_LAST_LINES:])
+            last = "\n  ".join([_words(line) for line in lines if _says_something(line)][-_LAST_LINES:])
             how = f"did not end within {seconds:g} s" if late.is_set() else f"ended with {code}"
             raise KindError(f"kind {words[0]} {words[1]} {how}; the end of what it said:\n  {last}")
 
@@ -84,6 +84,11 @@ class KindCommand:
 def _words(line: str) -> str:
     """A line without its signs, which not every terminal has."""
     return "".join(letter for letter in line if letter.isascii()).strip()
+
+
+def _says_something(line: str) -> bool:
+    """Whether a line is more than a sign, or a step of the stack with which kubeadm ends: those have no blank."""
+    return " " in _words(line)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -35,6 +35,11 @@ _SWITCHES: Final = (
     "net/bridge/bridge-nf-call-iptables",
     "net/bridge/bridge-nf-call-ip6tables",
 )
+_ROOM: Final[Mapping[str, int]] = {
+    "fs/inotify/max_user_instances": 512,
+    "fs/inotify/max_user_watches": 524_288,
+}
+"""What nodes need of the machine's limits, for several clusters at a time: without it kubelets do not start."""
 _FILTERS: Final = ("iptables", "ip6tables")
 _CHAIN: Final = re.compile(r"DOCKER(-[A-Z0-9-]+)?\Z")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -77,7 +82,7 @@ class Footprint:
 def look(execute: Run = run) -> Footprint:
     """The state of this machine now."""
     switches = {}
-    for name in _SWITCHES:
+    for name in (*_SWITCHES, *_ROOM):
         with contextlib.suppress(OSError):
             switches[name] = Path("/proc/sys", name).read_text(encoding="ascii").strip()
     saved = {name: execute([f"{name}-save"]) for name in _FILTERS}
@@ -91,6 +96,14 @@ def look(execute: Run = run) -> Footprint:
         policies,
         [name for name, text in saved.items() if not _chains(text)],
     )
+
+
+def make_room(limits: Path = Path("/proc/sys")) -> None:
+    """Raise the limits of the machine that are too low for nodes, where that is allowed."""
+    for name, least in _ROOM.items():
+        with contextlib.suppress(OSError, ValueError):
+            if int((limits / name).read_text(encoding="ascii")) < least:
+                (limits / name).write_text(str(least), encoding="ascii")
 
 
 def bridges(execute: Run = run) -> list[str]:
@@ -108,7 +121,7 @@ def restore(before: Footprint, own_bridges: Collection[str], cgroup: str, execut
         execute(["ip", "link", "delete", bridge, "type", "bridge"])
     remove_cgroup(cgroup)
     others = _other_engines()
-    # Filters and switches are those of a network namespace, folders those of the whole machine.
+    # Filters and switches are those of a network namespace, limits and folders those of the whole machine.
     alone = _network() not in others
     for name in _FILTERS:
         chains = alone and name in before.filters
@@ -116,8 +129,9 @@ def restore(before: Footprint, own_bridges: Collection[str], cgroup: str, execut
         for command in removal(name, execute([f"{name}-save"]), own_bridges, chains=chains, policy=policy):
             execute(command)
     if alone:
-        _restore_switches(before.switches)
+        _restore_switches({name: value for name, value in before.switches.items() if name not in _ROOM})
     if not others:
+        _restore_switches({name: value for name, value in before.switches.items() if name in _ROOM})
         _remove_made(before.absent)
 
 

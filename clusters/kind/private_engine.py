@@ -205,6 +205,7 @@ class _Home:
         except OSError as error:
             raise _unusable(error, self.path) from None
         _write(self.before, json.dumps(asdict(footprint.look())))
+        footprint.make_room()
         for cover in footprint.COVERED:
             Path(cover).mkdir(mode=0o711, exist_ok=True)
         footprint.run([str(_which("ip")), "link", "add", "name", self.bridge, "type", "bridge"])
@@ -308,9 +309,10 @@ class _Home:
     def _end(self, process: EngineProcess | None) -> None:
         """End the engine if it runs, with all its containers, and take back what it changed. Raises EngineError."""
         if process is not None and process.alive:
-            # They are what somebody was killed with; the engine would wait for each to end by itself.
-            if running := self._docker("ps", "--quiet", "--no-trunc").split():
-                self._docker("kill", *running)
+            # They are what somebody was killed with, and nobody else's: the engine is the kit's own.
+            if found := self._docker("ps", "--all", "--quiet", "--no-trunc").split():
+                self._docker("rm", "--force", "--volumes", *found)
+            self._docker("network", "prune", "--force")
             process.signal(signal.SIGTERM)
             if not process.ended(_STOP_SECONDS):
                 process.signal(signal.SIGKILL)

@@ -83,6 +83,18 @@ def test_a_look_says_which_filters_have_no_chains_and_what_their_policy_is() -> 
     assert "/etc/docker/key.json" in seen.absent or Path("/etc/docker/key.json").exists()
 
 
+def test_limits_that_are_too_low_are_raised_and_others_left(tmp_path: Path) -> None:
+    folder = tmp_path / "fs" / "inotify"
+    folder.mkdir(parents=True)
+    (folder / "max_user_instances").write_text("128\n")
+    (folder / "max_user_watches").write_text("1048576\n")
+    footprint.make_room(tmp_path)
+    assert (folder / "max_user_instances").read_text() == "512"
+    assert (folder / "max_user_watches").read_text() == "1048576\n"
+    # Not every kernel has them.
+    footprint.make_room(tmp_path / "none")
+
+
 def test_bridges_are_deleted_first() -> None:
     ran: list[str] = []
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +17,28 @@ from clusters.client import Client
 from clusters.kind import engine as engines
 from clusters.kind.engine import Engine
 from drakit.state import Record, all_folders
+
+ON_THE_SHARED_CLUSTER = (
+    "test_kind_cluster.py",
+    "test_kind_conformance.py",
+    "test_kind_daemonset.py",
+    "test_kind_existing.py",
+    "test_kind_images.py",
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """One process has the session's cluster, the others take what is left, test by test."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    scheduling: object = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
+    setattr(scheduling, "_split_scope", _scope)  # noqa: B010 - nothing is known of its type
+    return scheduling
+
+
+def _scope(test: str) -> str:
+    return "shared" if Path(test.partition("::")[0]).name in ON_THE_SHARED_CLUSTER else test
 
 
 @pytest.fixture(scope="session")

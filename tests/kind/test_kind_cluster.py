@@ -12,7 +12,7 @@ from clusters.client import Client
 from clusters.observation import Observation, parse_observation
 from drakit.state import Record
 
-pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400), pytest.mark.xdist_group("shared")]
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400)]
 
 
 def test_the_cluster_is_shown_with_its_nodes(shared: Drakit, record: Record) -> None:

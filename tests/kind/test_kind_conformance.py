@@ -12,7 +12,7 @@ from kind_kit import GO_DRIVER, Drakit
 from conformance import catalogue
 from drakit.state import Record
 
-pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400), pytest.mark.xdist_group("shared")]
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400)]
 
 OPTIONS = ("--tier", "kind", "--feature-gates", "all", "--keep", "--json")
 

@@ -23,7 +23,7 @@ from clusters.kind.engine import Engine
 from clusters.observation import parse_observation
 from drakit.state import Record
 
-pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400), pytest.mark.xdist_group("shared")]
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400)]
 
 DRIVER = "deployed.godriver.drakit.dev"
 NAMESPACE = "godriver"

@@ -18,7 +18,7 @@ from drakit.rbac import account
 from drakit.state import Record
 from tests.existing_world import apply, check_pod_security, other_user, snapshot, token, wait_settled
 
-pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400), pytest.mark.xdist_group("shared")]
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400)]
 
 MANIFESTS = Path(__file__).parent / "manifests" / "driver.yaml"
 __all__ = ["deployed"]

@@ -17,7 +17,7 @@ from clusters.kind.image.recipe import REPOSITORY
 from clusters.observation import parse_observation
 from drakit.state import Record
 
-pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400), pytest.mark.xdist_group("shared")]
+pytestmark = [pytest.mark.kind, pytest.mark.timeout(2400)]
 
 
 def go(folder: Path, *words: str) -> str:

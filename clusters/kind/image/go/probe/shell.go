@@ -298,6 +298,11 @@ func (s *script) exports(hc interp.HandlerContext) error {
 	return nil
 }
 
+func (s *script) trapped(number syscall.Signal) bool {
+	_, found := s.traps[number]
+	return found
+}
+
 func (s *script) kill(hc interp.HandlerContext, words []string) error {
 	number := syscall.SIGTERM
 	if len(words) > 0 && strings.HasPrefix(words[0], "-") {
@@ -316,10 +321,14 @@ func (s *script) kill(hc interp.HandlerContext, words []string) error {
 	code := 0
 	for _, word := range words {
 		pid, err := strconv.Atoi(word)
-		if err == nil {
-			err = syscall.Kill(pid, number)
-		} else {
+		switch {
+		case err != nil:
 			err = syscall.ESRCH
+		case pid == os.Getpid() && s.trapped(number):
+			// Its trap comes before the next command; a signal through the kernel may come later.
+			s.arrived <- number
+		default:
+			err = syscall.Kill(pid, number)
 		}
 		if err != nil {
 			fmt.Fprintf(hc.Stderr, "%s: kill: (%s) - %s\n", s.call.name, word, reason(err))
