@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import functools
 import secrets
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -82,6 +83,7 @@ class KindCluster(StartedCluster[KindNode]):
         self._checked = False
         self._looked, self._ended = 0.0, list[str]()
         check_sockets("a plugin's", "kreg/x.sock")
+        _check_port(port)
         self._begin(begun)
 
     def _start(self, logs: Path) -> None:
@@ -326,6 +328,20 @@ class KindCluster(StartedCluster[KindNode]):
     def _end(self, stack: contextlib.ExitStack) -> None:
         if self._record is not None:
             stack.callback(self._record.remove)
+
+
+def _check_port(port: int) -> None:
+    """Raise ClusterError for a port that is taken; the container engine would say so in a wall of words."""
+    with socket.socket() as listener:
+        # As the engine's proxy does: connections that have ended do not hold a port.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ClusterError(
+                f"the API server cannot listen on 127.0.0.1:{port}: {error.strerror}; choose another port (0 takes a "
+                "free one) or stop the process that uses it"
+            ) from None
 
 
 def _address(node: Mapping[str, Any]) -> str:

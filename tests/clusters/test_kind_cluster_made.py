@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
 import stat
 import sys
 from collections.abc import Iterator
@@ -206,6 +207,18 @@ def test_a_cluster_that_cannot_be_made_leaves_its_logs_and_nothing_else(world: W
     for path in Path(found[1]).iterdir():
         path.unlink()
     Path(found[1]).rmdir()
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_made(world: World) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(
+            ClusterError, match=f"127.0.0.1:{port}: Address already in use; choose another port"
+        ):
+            KindCluster(ClusterSpec(nodes=NODES), world.tools, port=port)
+    assert world.calls("kind") == []
 
 
 def name_of(world: World) -> str:
