@@ -56,6 +56,7 @@ class Findings:
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     differences: list[dict[str, Any]] = field(default_factory=list)
     different: int = 0
+    panics: list[Line] = field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -189,6 +190,10 @@ def compare(
         progress(findings)
         if upstream.get("error") == _TOO_SLOW:
             findings.kinds["too slow upstream"] += 1
+            continue
+        if "panic" in upstream:
+            findings.kinds["panic upstream"] += 1
+            findings.panics.append(line)
             continue
         findings.kinds[kind(upstream)] += 1
         findings.pairs.update(combinations(sorted(features(line)), 2))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -41,7 +42,17 @@ func compilerFor(wanted cel.Features) compiler {
 	return compilers[wanted]
 }
 
-func evaluate(line []byte) (any, error) {
+func evaluate(line []byte) (answer any, err error) {
+	defer func() {
+		// Some expressions are too much for cel-go itself.
+		if found := recover(); found != nil {
+			answer, err = map[string]string{"panic": fmt.Sprint(found)}, nil
+		}
+	}()
+	return evaluated(line)
+}
+
+func evaluated(line []byte) (any, error) {
 	var given celLine
 	if err := json.Unmarshal(line, &given); err != nil {
 		return nil, err
