@@ -1,38 +1,90 @@
 """A whole cluster of `drakit up` for each version of kubectl, and which tests run beside which.
 
-Tests that share a cluster or a server run one after the other in one process (`pytest --dist loadgroup`); every other
-test is free. What takes longest begins first.
+Tests that share a cluster or a server run one after the other in one process; every other test is free. What takes
+longest begins first.
 """
 
 from __future__ import annotations
 
+import json
+import shutil
+import tempfile
 from collections.abc import Iterator
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from kubectl_kit import VERSIONS, Kubectl, Space, drakit_up
 from kubectl_recorder import REPEATED
+from xdist.scheduler import LoadScopeScheduling
 
 _LONGEST: Final = (
     "test_kubelet_differential",
-    "test_local_chaos",
     "test_kubectl_both",
     "test_local_conformance",
     "test_api_differential",
+    "test_local_chaos",
+    "test_validation_differential",
     "test_go_clients",
     "test_cri_kubelet",
+    "test_local_cluster",
+    "test_kubectl_cluster",
+    "test_kubectl_workloads",
 )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests by what they share."""
-    for item in items:
-        group = _group(item)
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
+_GROUPS: Final = pytest.StashKey[Path]()
+_WHERE: Final = "drakit_groups"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a place where the processes say which test belongs to which group."""
+    config.stash[_GROUPS] = Path(tempfile.mkdtemp(prefix="groups-"), "groups.json")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[_GROUPS].parent)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process of the place."""
+    node.workerinput[_WHERE] = str(node.config.stash[_GROUPS])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Group the tests by what they share, and sort them."""
     ranks = {name: rank for rank, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+    if hasattr(config, "workerinput"):
+        place = Path(config.workerinput[_WHERE])
+        own = config.stash[_GROUPS]
+        own.write_text(json.dumps({item.nodeid: group for item in items if (group := _group(item))}))
+        # All processes say the same; the last one does not matter.
+        own.replace(place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Send what shares something to one process, in the order in which it was collected."""
+    config.option.loadscopereorder = False
+    return _Scheduling(config, log)
+
+
+class _Scheduling(LoadScopeScheduling):
+    """By the groups that the processes have said; `--dist loadgroup` of xdist 3.8 sees no groups with pytest 9.2."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._groups: dict[str, str] = {}
+
+    def schedule(self) -> None:
+        """Begin."""
+        self._groups = json.loads(self.config.stash[_GROUPS].read_text())
+        super().schedule()
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self._groups.get(nodeid, nodeid)
 
 
 def _group(item: pytest.Item) -> str:

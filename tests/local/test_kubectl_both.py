@@ -44,12 +44,10 @@ OF_ITS_OWN = {
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorder, Recorder]]:
     """The real cluster and the embedded one."""
+    homes = {tier: tmp_path_factory.mktemp(f"home-{tier}") for tier in ("local", "embedded")}
     with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
         started = pool.map(
-            lambda tier: stack.enter_context(
-                drakit_up(tmp_path_factory.mktemp(f"home-{tier}"), VERSIONS[0], tier, Recorder)
-            ),
-            ("local", "embedded"),
+            lambda tier: stack.enter_context(drakit_up(homes[tier], VERSIONS[0], tier, Recorder)), homes
         )
         real, embedded = started
         assert isinstance(real, Recorder) and isinstance(embedded, Recorder)

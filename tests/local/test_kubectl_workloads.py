@@ -195,9 +195,10 @@ def test_logs_of_a_deployment(space: Space) -> None:
         "echo hi; sleep 99",
     )
     roll_out(space)
-    first = space("get", "pods", "-o", "name").rows[0]
+    names = space("get", "pods", "-o", "name").rows
     one = space("logs", "deployment/web")
-    assert (one.out, one.err) == ("hi\n", f"Found 2 pods, using {first}\n")
+    # It takes the one that has been ready for longer, which may be either.
+    assert (one.out, one.err) in [("hi\n", f"Found 2 pods, using {name}\n") for name in names]
     every = space("logs", "deployment/web", "--all-pods=true").rows
     assert [masked(line) for line in every] == ["[pod/web-HASH-XXXXX/busybox] hi"] * 2
     assert space("logs", "-l", "app=web").rows == ["hi", "hi"]

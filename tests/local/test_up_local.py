@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -82,8 +83,10 @@ class Drakit:
         lock = json.loads(next(Path(self.environment["XDG_STATE_HOME"]).rglob("lock")).read_text())
         if not guardian:
             for pid in self.processes():
-                if "guardian.py" in Path(f"/proc/{pid}/cmdline").read_text():
-                    os.kill(pid, signal.SIGKILL)
+                # What is about to end is no guardian.
+                with contextlib.suppress(OSError):
+                    if "guardian.py" in Path(f"/proc/{pid}/cmdline").read_text():
+                        os.kill(pid, signal.SIGKILL)
         os.kill(lock["pid"], signal.SIGKILL)
 
     def check_clean(self) -> None:
