@@ -10,12 +10,14 @@ from typing import Any, Final
 
 import click
 
+from clusters import gates
 from clusters.client import Client, ClientError, resource_path
 from clusters.existing import kubeconfig
 from clusters.interface import ClusterError
 from dra_api.conversion import GROUP
 from dra_api.decode import DecodeError, ManifestError, load_manifests
 from drakit.offline.world import KINDS, Object, World, resource_of
+from drakit.offline.writing import UnknownKindError, written
 from drakit.output import UserError
 
 STDIN: Final = "-"
@@ -68,15 +70,33 @@ def world(files: Sequence[str], kubeconfig_file: Path | None, context: str) -> W
     objects: list[Object] = []
     if kubeconfig_file is not None:
         objects += _of_cluster(kubeconfig_file, context)
+    problems: list[str] = []
     for path, text in texts(files):
         try:
-            objects += load_manifests(text, path)
-        except ManifestError as error:
-            raise UserError(f"{error}\n(drakit lint tells more about manifests)") from None
+            found = load_manifests(text, path)
+            problems += [f"{path}: {problem}" for obj in found for problem in _refusals(obj)]
+            objects += found
+        except (ManifestError, DecodeError) as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError("\n".join([*problems, "drakit lint tells more about manifests"]))
+    return World.of(objects)
+
+
+def _refusals(obj: Object) -> Iterator[str]:
+    """Why no cluster could have this object; it is judged as if all gates were on."""
+    if obj["kind"] not in KINDS:
+        return
+    enabled = frozenset(gates.known(gates.LATEST))
+    name = f"{obj['kind']} {obj['metadata'].get('name') or obj['metadata'].get('generateName')}"
     try:
-        return World.of(objects)
-    except DecodeError as error:
-        raise UserError(error.message) from None
+        bare = {key: value for key, value in obj.items() if key != "status"}
+        errors = written(bare, None, enabled).errors
+        if not errors and obj["kind"] == "ResourceClaim" and obj.get("status"):
+            errors = written(obj, bare, enabled).errors
+    except UnknownKindError:
+        return  # a kind of the same name in another group
+    yield from (f"{name}: {error}" for error in errors)
 
 
 def texts(files: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ def pod_spec(manifest: Manifest) -> tuple[str, Mapping[str, Any]] | None:
     keys = _TEMPLATES.get(manifest.kind)
     if keys is None:
         return None
-    value: Any = manifest.object
+    value: Any = manifest.decoded
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return (".".join(keys), value) if isinstance(value, dict) else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dra_api.conversion import GROUP, wrong_nesting
-from dra_api.decode import DecodeError, suggest
+from dra_api.decode import DecodeError, decode_object, suggest
 from dra_api.decode.json_text import plain
 from dra_api.decode.manifests import fault_text, objects_in, unknown_kind
 from dra_api.decode.objects import Walk
@@ -36,12 +36,17 @@ _OLD_FIELDS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """One object of a file. `canonical` is what a server would hold in v1, None for kinds without a part in DRA."""
+    """One object of a file.
+
+    `object` is as it was written, `decoded` is without unknown fields, and `canonical` is what a server would hold in
+    v1; None for kinds without a part in DRA.
+    """
 
     file: str
     document: Document
     prefix: str
     object: Object
+    decoded: Object
     canonical: Object | None
 
     @property
@@ -52,13 +57,18 @@ class Manifest:
     @property
     def name(self) -> str:
         """Its name, or the beginning of one that is generated."""
-        metadata = self.object.get("metadata") or {}
+        metadata = self._metadata
         return str(metadata.get("name") or metadata.get("generateName") or "")
 
     @property
     def namespace(self) -> str:
         """Its namespace, `default` where none is named."""
-        return str((self.object.get("metadata") or {}).get("namespace") or "default")
+        return str(self._metadata.get("namespace") or "default")
+
+    @property
+    def _metadata(self) -> Mapping[str, Any]:
+        found = self.object.get("metadata")
+        return found if isinstance(found, dict) else {}
 
     def finding(self, rule: str, path: str, text: str, remedy: str = "") -> Finding:
         """A finding about a field of it."""
@@ -105,7 +115,7 @@ def _manifest(
             )
         )
         return None
-    bare = Manifest(file, document, prefix, value, None)
+    bare = Manifest(file, document, prefix, value, {}, None)
     lacking = [name for name in ("apiVersion", "kind") if not isinstance(value.get(name), str)]
     if lacking:
         findings += [bare.finding("kind", name, f"{name} is missing", f"set {name}") for name in lacking]
@@ -130,9 +140,9 @@ def _manifest(
     findings += version_findings(bare.finding, value["apiVersion"], value["kind"], target)
     if any(fault.kind in ("type", "value") for fault in walk.faults):
         return None
-    if gvk.kind not in KINDS or gvk.group not in ("", GROUP):
-        return bare
-    return Manifest(file, document, prefix, value, canonical(value, "default"))
+    known = gvk.kind in KINDS and gvk.group in ("", GROUP)
+    decoded = decode_object(value, gvk).object
+    return replace(bare, decoded=decoded, canonical=canonical(value, "default") if known else None)
 
 
 def _is_known_group(group: str) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clusters import gates
-from dra_api.decode import DecodeError, decode_object
-from dra_api.schema import GVK
+from dra_api.decode import DecodeError
 from drakit.offline.linting.model import Finding, Target
 from drakit.offline.linting.reading import Manifest
 from drakit.offline.world import Object
@@ -15,9 +14,9 @@ from drakit.offline.writing import UnknownFieldsError, UnknownKindError, Written
 
 def server_findings(manifests: Sequence[Manifest], target: Target) -> Iterator[Finding]:
     """Write each object, as if nothing of that name were there yet."""
-    namespaces = [entry.object for entry in manifests if entry.kind == "Namespace"]
+    namespaces = [entry.decoded for entry in manifests if entry.kind == "Namespace"]
     for manifest in manifests:
-        obj = _without_unknown(manifest)
+        obj = manifest.decoded
         found = _written(obj, target.enabled, namespaces)
         if found is None:
             continue
@@ -33,12 +32,6 @@ def server_findings(manifests: Sequence[Manifest], target: Target) -> Iterator[F
             )
             text = f"server dropped {path}: {why} in Kubernetes {target.version}"
             yield manifest.finding("dropped", path, text, remedy)
-
-
-def _without_unknown(manifest: Manifest) -> Object:
-    """The object without unknown fields, which have been told already, so that the rest can be judged."""
-    decoded = decode_object(manifest.object, GVK.of(manifest.object["apiVersion"], manifest.kind))
-    return decoded.object if decoded.strict else manifest.object
 
 
 def _written(obj: Object, enabled: frozenset[str], namespaces: Sequence[Object]) -> Written | None:
