@@ -130,6 +130,9 @@ def _change(obj: dict[str, Any], kind: str, source: str, target: str) -> None:
 def _nest_request(request: dict[str, Any]) -> None:
     flat = _take(request, EXACT_FIELDS)
     if any(value not in (None, "", 0) or value is False for value in flat.values()):
+        if not flat.get("tolerations"):
+            # Alone among these lists, an empty one is taken for none.
+            flat.pop("tolerations", None)
         first_available = _take(request, ("firstAvailable",))
         request["exactly"] = {"deviceClassName": "", **flat}
         request.update(first_available)

@@ -51,6 +51,8 @@ def _value_equal(new: Any, old: Any, field: Field) -> bool:
         return bool(_quantity(new) == _quantity(old))
     if field.type in ("time", "microtime"):
         return bool(_instant(new) == _instant(old))
+    if field.type == "raw":
+        return False
     # Outside pointers, lists and maps a zero value and an absent one are the same in Go.
     return field.shape == "one" and not field.pointer and not new and not old
 

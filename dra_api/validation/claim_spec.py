@@ -124,20 +124,21 @@ class _Devices:
 
     def _check_derived(self, attributes: Sequence[Object], path: str, reference: str) -> None:
         found = self._found
-        if len(attributes) > limits.DERIVED_ATTRIBUTES:
+        # Declarative rules do not look into a list that is too long; handwritten ones do.
+        fits = len(attributes) <= limits.DERIVED_ATTRIBUTES
+        if not fits:
             found.add(too_many(path, len(attributes), limits.DERIVED_ATTRIBUTES), declared=True)
         for index, attribute in enumerate(attributes):
             where = f"{path}[{index}]"
             name, expression = attribute.get("name") or "", attribute.get("expression") or ""
-            if not name:
-                found.required(f"{where}.name", declared=True)
-            else:
-                if not self._is_constrained(name, reference):
-                    found.invalid(f"{where}.name", name, _UNUSED)
+            if name and not self._is_constrained(name, reference):
+                found.invalid(f"{where}.name", name, _UNUSED)
+            if fits and name:
                 check_fully_qualified_name(found, f"{where}.name", name)
-            if not expression:
-                found.required(f"{where}.expression", declared=True)
-            else:
+            for field, value in (("name", name), ("expression", expression)):
+                if fits and not value:
+                    found.required(f"{where}.{field}", declared=True)
+            if expression:
                 errors, cost = validate_derived_expression(expression, f"{where}.expression", self._gates)
                 found.extend(errors)
                 # Upstream adds with 64 bits.

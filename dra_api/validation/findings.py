@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ..conversion import flatten_request
 from ..errors import OMIT, FieldError
 from ..schema import Message
+from .go_json import go_json, message_at
 from .names import too_long, too_many
 from .order import declared_order
 
@@ -97,6 +98,7 @@ class Findings:
         if api_version.endswith("/v1beta1"):
             declared = [_as_beta1(error) for error in declared]
         if message is not None:
+            declared = [_as_go_prints(error, message) for error in declared]
             declared = sorted(declared, key=declared_order(message))
         # The server keeps only the first of handwritten errors with one text.
         written: dict[str, FieldError] = {}
@@ -112,6 +114,14 @@ def _as_beta1(error: FieldError) -> FieldError:
         value = dict(value)
         flatten_request(value)
     return FieldError(error.type, path, error.detail, value)
+
+
+def _as_go_prints(error: FieldError, message: Message) -> FieldError:
+    if error.type != "Duplicate" or not isinstance(error.value, Mapping):
+        return error
+    found = message_at(message, error.field)
+    value = error.value if found is None else go_json(error.value, found)
+    return FieldError(error.type, error.field, error.detail, value)
 
 
 def check_list(

@@ -10,7 +10,7 @@ from apiserver_harness import SLICES, Http, resource_slice, serve
 
 TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 POOL_REQUESTS = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
-GATES = {"DRAListTypeAttributes": True, "DRAResourcePoolStatus": True}
+GATES = dict.fromkeys(("DRAListTypeAttributes", "DRAResourcePoolStatus", "DRADerivedAttributes"), True)
 
 
 @pytest.fixture
@@ -122,3 +122,59 @@ def test_the_status_of_a_pool_is_written_once(http: Http) -> None:
     assert causes(http.put(f"{POOL_REQUESTS}/a/status", body)) == [
         ("status", "Invalid value: null: field is immutable")
     ]
+
+
+CLAIMS = "/apis/resource.k8s.io/{}/namespaces/default/resourceclaims"
+
+
+def test_a_request_that_comes_twice_is_shown_as_go_has_it(http: Http) -> None:
+    request = {"name": "r0", "exactly": {"count": 4, "deviceClassName": "c", "capacity": {"requests": {}}}}
+    body = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [request, request]}}}
+    text = (
+        'Duplicate value: {"name":"r0","exactly":{"deviceClassName":"c","allocationMode":"ExactCount","count":4,'
+        '"capacity":{}}}'
+    )
+    assert causes(http.post(CLAIMS.format("v1"), body)) == [("spec.devices.requests[1]", text)]
+
+
+def test_empty_tolerations_are_none_in_the_oldest_version(http: Http) -> None:
+    request = {"name": "r0", "deviceClassName": "c", "tolerations": [], "selectors": []}
+    path = TEMPLATES.replace("v1", "v1beta1")
+    body = {"metadata": {"name": "a"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+    http.created(path, body)
+    request["count"] = 2
+    message = dict(causes(http.put(f"{path}/a", body)))["spec"]
+    assert (
+        '"Selectors":[],"AllocationMode":"ExactCount","Count":2,"AdminAccess":null,"Tolerations":null,'
+        in message
+    )
+
+
+def test_parameters_that_are_taken_away_change_an_allocation(http: Http) -> None:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "c"}}]
+    path = CLAIMS.format("v1")
+    body = http.created(path, {"metadata": {"name": "a"}, "spec": {"devices": {"requests": requests}}})
+    config = {"source": "FromClass", "opaque": {"driver": "d", "parameters": {}}}
+    result = {"request": "r", "driver": "d", "pool": "p", "device": "x"}
+    body["status"] = {"allocation": {"devices": {"results": [result], "config": [config]}}}
+    body = http.put(f"{path}/a/status", body).json
+    del body["status"]["allocation"]["devices"]["config"][0]["opaque"]["parameters"]
+    assert causes(http.put(f"{path}/a/status", body)) == [
+        ("status.allocation", "Invalid value: null: field cannot be modified once set")
+    ]
+
+
+def test_items_of_a_list_that_is_too_long_are_judged_by_some_rules(http: Http) -> None:
+    name = "gpu.example.com/model"
+    attributes = [{"name": name, "expression": '"a"'} for _ in range(33)]
+    del attributes[20]["name"]
+    request = {"name": "r0", "exactly": {"deviceClassName": "c", "derivedAttributes": attributes}}
+    constraints = [{"matchAttribute": name}]
+    body = {
+        "metadata": {"name": "a"},
+        "spec": {"devices": {"requests": [request], "constraints": constraints}},
+    }
+    where = "spec.devices.requests[0].exactly.derivedAttributes"
+    assert {field for field, _ in causes(http.post(CLAIMS.format("v1"), body))} == {
+        where, *(f"{where}[{index}]" for index in range(1, 33) if index != 20)
+    }  # fmt: skip

@@ -17,6 +17,8 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\
 _GO_TIME: Final = re.compile(r"time\.Date\([^)]*time\.UTC\)|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC")
 # A revision within a text, but no part of a uid or of another number.
 _NUMBER: Final = re.compile(r"(?<![\w.:-])\d{3,}(?![\w-])")
+# Several warnings may share a header.
+_WARNING: Final = re.compile(r", (?=299 - \")")
 _AGE: Final = re.compile(r"(?:\d+[smhdy]){1,2}")
 _RECORD: Final = re.compile(r"(?<=ResourceVersion in record \()\d+")
 _NEAR: Final = 3600.0
@@ -56,7 +58,7 @@ class Normalizer:
         result = {
             "code": answer.code,
             "contentType": answer.content_type,
-            "warnings": answer.warnings,
+            "warnings": [one for header in answer.warnings for one in _WARNING.split(header)],
             "body": seen,
         }
         if answer.retry_after is not None:

@@ -1,7 +1,7 @@
 """The embedded API server judges valid and invalid objects as a real kube-apiserver does.
 
-DRAKIT_VALIDATION_OBJECTS is the number of objects for each set of gates, DRAKIT_DIFFERENTIAL_SEED the seed of the random
-part. Every rule of validation_rules.yaml is kept and broken in each way that the file has.
+DRAKIT_VALIDATION_OBJECTS is the number of objects for each set of gates, DRAKIT_DIFFERENTIAL_SEED the seed of the
+random part. Every rule of validation_rules.yaml is kept and broken in each way that the file has.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ class Case:
     """What is created before that."""
     status: Object | None = None
     """What stands before that in the status."""
+    deleted: bool = False
+    """Whether the object is deleted before the last write."""
     hits: list[tuple[Rule, bool]] = field(default_factory=list)
     """The rules that go in, each with whether it is kept."""
     alone: bool = False
@@ -56,8 +58,8 @@ class Case:
 
         def add(method: str, body: Object, *, status: bool = False) -> None:
             number = first + len(result)
-            whole = self._whole(body, name)
-            if result:
+            whole = {} if method == "DELETE" else self._whole(body, name)
+            if whole and result:
                 whole["metadata"].setdefault("resourceVersion", f"${{rv:{number - 1}}}")
             place = (name, "status" if status else "") if result else ()
             result.append(
@@ -72,6 +74,8 @@ class Case:
             add("POST", self.old)
         if self.status is not None:
             add("PUT", self.status, status=True)
+        if self.deleted:
+            add("DELETE", {})
         add("POST" if self.old is None else "PUT", self.new, status=self.on == STATUS)
         return result
 
@@ -103,7 +107,9 @@ def _single(rule: Rule, changes: Changes, *, good: bool) -> Case:
     if rule.on == UPDATE:
         case.old = base
     elif rule.on == STATUS:
-        case.old = bare
+        case.old, case.deleted = bare, rule.deleted
+        if rule.deleted:
+            case.old = changed(bare, {"metadata": {"finalizers": ["example.com/stays"]}})
         case.status = None if rule.old is None else changed(base, rule.old)
     return case
 

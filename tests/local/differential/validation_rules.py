@@ -35,6 +35,7 @@ class Rule:
     common: Changes = field(default_factory=dict)
     old: Changes | None = None
     alpha: bool = False
+    deleted: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def _rule(entry: Object) -> Rule:
     return Rule(
         entry["id"], entry["says"], entry["kind"], good, bad, entry.get("write", CREATE),
         _changes(entry.get("with", {})), None if old is None else _changes(old), entry.get("gates") == "alpha",
+        entry.get("deleted", False),
     )  # fmt: skip
 
 
@@ -110,8 +112,8 @@ def _put(node: Any, steps: list[str | int], value: Any, path: str) -> None:
     if not rest and value == _ABSENT:
         if isinstance(node, dict):
             node.pop(step, None)
-        elif step < len(node):  # type: ignore[operator]
-            del node[step]  # type: ignore[arg-type]
+        elif step < len(node):
+            del node[step]
         return
     below: Any = [] if rest and isinstance(rest[0], int) else {}
     if isinstance(step, int):
@@ -122,6 +124,6 @@ def _put(node: Any, steps: list[str | int], value: Any, path: str) -> None:
     elif node.get(step) is None:
         node[step] = below
     if rest:
-        _put(node[step], rest, value, path)  # type: ignore[index]
+        _put(node[step], rest, value, path)
     else:
-        node[step] = value  # type: ignore[index]
+        node[step] = value
