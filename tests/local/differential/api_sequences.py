@@ -157,7 +157,8 @@ def _date(value: Any) -> None:
     """Give taints a time: what a server adds is the current second, which is another one in some runs."""
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _date(item)
-    if isinstance(value, dict) and {"key", "effect"} <= value.keys() and "operator" not in value:
+    is_taint = isinstance(value, dict) and {"key", "effect"} <= value.keys()
+    if is_taint and not {"operator", "tolerationSeconds"} & value.keys():
         value.setdefault("timeAdded", STAMP)
 
 
