@@ -67,7 +67,14 @@ def test_protobuf_cannot_tell_an_empty_list_from_none(http: Http) -> None:
 def test_list_attributes_must_not_be_empty(http: Http) -> None:
     device = {"name": "d", "attributes": {"a": {"ints": []}}}
     assert causes(http.post(SLICES, resource_slice("ints", devices=[device]))) == [
-        ("spec.devices[0].attributes[a].ints", "Invalid value: []: must not be empty if specified")
+        ("spec.devices[0].attributes[a].ints", "Invalid value: []: must not be empty if specified"),
+        (
+            "spec.devices[0].attributes[a]",
+            (
+                'Invalid value: "": must specify one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, '
+                "`versions`"
+            ),
+        ),
     ]
 
 
