@@ -232,7 +232,8 @@ class _Attempt:
         known = self._cluster.baselines.get((pool.id, names))
         if known is None:
             state = self._cluster.state
-            in_use = state.devices | state.shared_devices
+            # The stable implementation is not told about shares.
+            in_use = state.devices if self._features.stable else state.devices | state.shared_devices
             known = Baseline.of(pool, (device for device in pool.all_devices() if device.id in in_use))
             self._cluster.baselines[pool.id, names] = known
         return known

@@ -63,10 +63,15 @@ class SliceIndex:
             else:
                 self._shared.append(entry)
         self._slices = slices
+        # The stable implementation looks at all slices as they come; the order decides which one speaks for a pool.
+        self._places = {entry: place for place, entry in enumerate(slices)} if features.stable else None
 
     def for_node(self, name: str) -> list[Slice]:
         """Slices that may concern the node."""
-        return self._on_node.get(name, []) + self._shared
+        found = self._on_node.get(name, []) + self._shared
+        if self._places is not None:
+            found.sort(key=self._places.__getitem__)
+        return found
 
     def of_pool(self, pool: PoolID) -> Sequence[Slice]:
         """All slices of a pool, whatever node and generation."""

@@ -27,7 +27,7 @@ var defaults = map[string]bool{
 	"DRADeviceBindingConditions":   true,
 	"DRADeviceCompatibilityGroups": false,
 	"DRADeviceTaints":              true,
-	"DRAFractionalCapacityRange":   true,
+	"DRAFractionalCapacityRange":   false,
 	"DRAListTypeAttributes":        false,
 	"DRAOptionalNodeOperations":    false,
 	"DRAPartitionableDevices":      true,
