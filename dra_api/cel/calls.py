@@ -10,9 +10,10 @@ from .dispatch import Implementation
 from .errors import EvalError, InternalError, no_such_overload
 from .frame import Frame
 from .steps import UNHASHABLE, Meter, Step, both, unhashable, watched
-from .values import GO_NAMES, MISSING, OptionalValue
+from .values import GO_NAMES, LISTS, MISSING, Duration, OptionalValue, Timestamp, UInt
 
-_NO_LIST: Final = "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add"
+_NO_LIST: Final = "internal error: interface conversion: {} is not traits.Lister: missing method {}"
+_ADDABLE: Final = (int, UInt, float, str, bytes, Duration, Timestamp)
 
 
 class CallStep(Step):
@@ -37,7 +38,7 @@ class CallStep(Step):
         return watched(run, meter.call(self.id, self.function, self.overload, [arg.id for arg in self.args]))
 
     def _argument(self, index: int, run: Run) -> Run:
-        """Upstream's cost tracker breaks down over an error where it wants to count a list."""
+        """Upstream's cost tracker breaks down over anything else where it wants to count a list."""
         counted = 1 if self.overload.endswith("_sortByAssociatedKeys") else 0
         lists = self.overload == "list_distinct" or self.overload.endswith(("_sort", "_sortByAssociatedKeys"))
         if not lists or index != counted:
@@ -45,9 +46,13 @@ class CallStep(Step):
 
         def counting(frame: Frame) -> Any:
             try:
-                return run(frame)
+                value = run(frame)
             except EvalError:
-                raise InternalError(_NO_LIST) from None
+                raise InternalError(_NO_LIST.format("*types.Err", "Add")) from None
+            if isinstance(value, LISTS):
+                return value
+            kind = type(value)
+            raise InternalError(_NO_LIST.format(GO_NAMES[kind], "Contains" if kind in _ADDABLE else "Add"))
 
         return counting
 

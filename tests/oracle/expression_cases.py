@@ -83,6 +83,9 @@ PRODUCTIONS: dict[str, tuple[str, ...]] = {
         ),
         *("type({int}) == int", "type({dyn}) == type({string})", "{bytes} == {bytes}", "{uint} < {uint}"),
         *("{map} == {map}", "format.dns1123Label().validate({string}).hasValue()", "isURL({string})"),
+        *("dyn({dyn}.{method}) == {int}", "{links}.{method} == {dyn}", "{string}.{method} == {dyn}"),
+        *("dyn({ints}.{method}) == {dyn}", "{strings}.{method} == {dyn}", "{map}.{method} == {dyn}"),
+        *("{optional}.{method} == {dyn}", "{quantity}.{method} == {dyn}", "{semver}.{method} == {dyn}"),
         *("{ints}.map({v:int}, {bool})[0]", "{int} == {uint}", "{dyn} < {int}", "{dyn} > {string}"),
     ),
     "int": (
@@ -226,6 +229,56 @@ PRODUCTIONS: dict[str, tuple[str, ...]] = {
     "bytes": ("b'x'", "bytes({string})", "{bytes} + {bytes}"),
 }
 NAMES = ("model", "numa", "ok", "ver", "links", "mem", "cores", "absent", "x")
+METHODS = (
+    *(
+        "distinct()",
+        "sort()",
+        "reverse()",
+        "flatten()",
+        "flatten({int})",
+        "slice({int}, {int})",
+        "first()",
+        "last()",
+    ),
+    *("sum()", "min()", "max()", "indexOf({dyn})", "lastIndexOf({dyn})", "isSorted()", "size()", "join()"),
+    *(
+        "join({dyn})",
+        "includes({dyn})",
+        "lowerAscii()",
+        "trim()",
+        "split({dyn})",
+        "charAt({dyn})",
+        "substring({dyn})",
+    ),
+    *(
+        "matches({dyn})",
+        "find({dyn})",
+        "findAll({dyn})",
+        "replace({dyn}, {dyn})",
+        "format([{dyn}])",
+        "major()",
+    ),
+    *(
+        "compareTo({dyn})",
+        "isGreaterThan({dyn})",
+        "add({dyn})",
+        "sign()",
+        "asInteger()",
+        "isInteger()",
+        "orValue({dyn})",
+    ),
+    *(
+        "hasValue()",
+        "value()",
+        "?a",
+        "getSeconds()",
+        "contains({dyn})",
+        "startsWith({dyn})",
+        "family()",
+        "getHost()",
+    ),
+)
+"""What is called on anything, to see how it is refused."""
 _HOLE = re.compile(r"\{\{|\}\}|\{[a-z]+(?::[a-z]+)?\}")
 _WRONG = 3
 _BROKEN = 1
@@ -304,6 +357,8 @@ class _Grower:
             name = text[1:-1]
             if name == "name":
                 return str(self.dice.pick(NAMES))
+            if name == "method":
+                return self.fill(self.dice.pick(METHODS), inner, depth)
             if ":" in name:
                 kind = name.partition(":")[2]
                 self.variables += 1

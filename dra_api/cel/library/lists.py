@@ -45,10 +45,11 @@ def _slice(values: list[Any], start: int, end: int) -> list[Any]:
     return values[start:end]
 
 
-def _flatten(values: Any, depth: Any = 1) -> list[Any]:
+def _flatten(values: Any, *levels: Any) -> list[Any]:
+    depth = levels[0] if levels else 1
     if not isinstance(values, list) or type(depth) is not int:
-        shown = f"{RUNTIME_TYPES[type(values)]}.flatten({RUNTIME_TYPES[type(depth)]})"
-        raise EvalError(f"no such overload: {shown}")
+        given = ", ".join(str(RUNTIME_TYPES[type(level)]) for level in levels)
+        raise EvalError(f"no such overload: {RUNTIME_TYPES[type(values)]}.flatten({given})")
     if depth < 0:
         raise EvalError("level must be non-negative")
     found: list[Any] = []

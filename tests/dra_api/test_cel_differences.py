@@ -1,0 +1,37 @@
+"""What random comparisons with upstream's CEL once found to be different (tests/oracle)."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_api.cel import CelRuntimeError, DeviceInput, compile_selector
+
+DEVICE = DeviceInput("d", {"n": {"int": 3}, "s": {"string": "x"}, "b": {"bool": True}}, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "problem", "cost"),
+    [
+        ("device.attributes['d'].n", "types.Int is not traits.Lister: missing method Contains", 4),
+        ("device.attributes['d'].s", "types.String is not traits.Lister: missing method Contains", 4),
+        ("device.attributes['d'].b", "types.Bool is not traits.Lister: missing method Add", 4),
+        ("dyn({'a': 1})", "*types.baseMap is not traits.Lister: missing method Add", 0),
+        ("dyn(quantity('1'))", "cel.Quantity is not traits.Lister: missing method Add", 2),
+    ],
+)
+def test_distinct_breaks_upstreams_cost_tracker_over_what_is_no_list(
+    value: str, problem: str, cost: int
+) -> None:
+    with pytest.raises(CelRuntimeError) as caught:
+        compile_selector(f"dyn({value}.distinct()) == 1").evaluate(DEVICE)
+    assert str(caught.value) == f"internal error: interface conversion: {problem}"
+    assert caught.value.cost == cost
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"), [("flatten()", "int.flatten()"), ("flatten(2)", "int.flatten(int)")]
+)
+def test_flatten_is_refused_with_the_arguments_that_it_was_given(call: str, shown: str) -> None:
+    with pytest.raises(CelRuntimeError) as caught:
+        compile_selector(f"dyn(device.attributes['d'].n.{call}) == 1").evaluate(DEVICE)
+    assert str(caught.value) == f"no such overload: {shown}"
