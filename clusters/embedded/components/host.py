@@ -32,6 +32,8 @@ class _Entry:
     log: logging.Logger
     lines: deque[str]
     task: asyncio.Task[None] | None = None
+    stopping: bool = False
+    """Whether somebody ends the task; what it says of itself may count the cancellations of groups that have failed."""
 
 
 class Lines(logging.Handler):
@@ -143,18 +145,22 @@ class ComponentHost:
 
     async def _start(self, entries: list[_Entry]) -> None:
         for entry in entries:
-            while entry.task is not None and entry.task.cancelling() and not entry.task.done():
+            while entry.task is not None and entry.stopping and not entry.task.done():
                 # Somebody stops it at the same time: it is started anew after that.
                 await asyncio.wait([entry.task])
             if entry.task is None or entry.task.done():
+                entry.stopping = False
                 entry.task = asyncio.get_running_loop().create_task(self._live(entry))
 
     async def _stop(self, entries: list[_Entry]) -> None:
-        tasks = [entry.task for entry in entries if entry.task is not None]
-        for task in tasks:
-            # Who stops for somebody else already is not to be disturbed at closing connections.
-            if not task.cancelling():
-                task.cancel()
+        tasks = []
+        for entry in entries:
+            if entry.task is not None:
+                tasks.append(entry.task)
+                # Who stops for somebody else already is not to be disturbed at closing connections.
+                if not entry.stopping:
+                    entry.stopping = True
+                    entry.task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _end(self) -> None:
@@ -180,6 +186,9 @@ class ComponentHost:
                 entry.log.info("ended")
                 return
             except Exception:  # whatever ends a component is in its log, and it comes back
+                if entry.stopping:
+                    # It has failed while it was cancelled, of which nothing else is left then.
+                    return
                 entry.log.exception("crashed; next life in %.1f s", pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LAST_RESTART)
