@@ -481,6 +481,44 @@ def test_a_component_comes_back_when_its_client_could_not_be_made(server: Server
         host.close()
 
 
+class _Grouped:
+    """Fails in a group that fails as well, and lives on after that."""
+
+    def __init__(self, lives: list[int]) -> None:
+        self._lives = lives
+
+    async def run(self, context: Context) -> None:
+        self._lives.append(1)
+        if len(self._lives) == 1:
+            # As a group that fails while it waits: the task is left with a cancellation that nobody asked for.
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                raise OSError("the group failed") from None
+        await asyncio.Event().wait()
+
+
+def test_a_component_stops_that_has_crashed_in_a_group(server: ServerThread) -> None:
+    host = ComponentHost()
+    lives: list[int] = []
+    try:
+        host.register(
+            "grouped", lambda: _Grouped(lives), lambda log: Context(client_of(server), Clock(), {}, log)
+        )
+        host.start("grouped")
+        deadline = time.monotonic() + 20
+        while len(lives) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert host.running("grouped")
+        host.stop("grouped")
+        assert not host.running("grouped")
+    finally:
+        host.close()
+
+
 class _Follower:
     """A component whose handler fails in its first life."""
 
