@@ -13,6 +13,7 @@ from .steps import UNHASHABLE, Meter, Step, both, unhashable, watched
 from .values import GO_NAMES, LISTS, MISSING, Duration, OptionalValue, Timestamp, UInt
 
 _NO_LIST: Final = "internal error: interface conversion: {} is not traits.Lister: missing method {}"
+_NO_INT: Final = "internal error: interface conversion: ref.Val is {}, not types.Int"
 _ADDABLE: Final = (int, UInt, float, str, bytes, Duration, Timestamp)
 
 
@@ -38,7 +39,9 @@ class CallStep(Step):
         return watched(run, meter.call(self.id, self.function, self.overload, [arg.id for arg in self.args]))
 
     def _argument(self, index: int, run: Run) -> Run:
-        """Upstream's cost tracker breaks down over anything else where it wants to count a list."""
+        """Upstream's cost tracker breaks down over anything else where it wants a number, or to count a list."""
+        if self.overload == "list_flatten_int" and index == 1:
+            return _counted_number(run)
         counted = 1 if self.overload.endswith("_sortByAssociatedKeys") else 0
         lists = self.overload == "list_distinct" or self.overload.endswith(("_sort", "_sortByAssociatedKeys"))
         if not lists or index != counted:
@@ -65,6 +68,19 @@ class CallStep(Step):
             sides = both(*args)
             return lambda frame: call(*sides(frame))
         return lambda frame: call(*[arg(frame) for arg in args])
+
+
+def _counted_number(run: Run) -> Run:
+    def counting(frame: Frame) -> Any:
+        try:
+            value = run(frame)
+        except EvalError:
+            raise InternalError(_NO_INT.format("*types.Err")) from None
+        if type(value) is int:
+            return value
+        raise InternalError(_NO_INT.format(GO_NAMES[type(value)]))
+
+    return counting
 
 
 class MembershipStep(Step):

@@ -22,6 +22,8 @@ class Overload:
     result: Type
     member: bool = False
     call: Callable[..., Any] | None = None
+    variadic: bool = False
+    """Upstream binds any number of arguments, so that evaluation ends with the first one that fails."""
     type_parameters: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:

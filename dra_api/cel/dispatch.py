@@ -32,7 +32,8 @@ def _find(function: Function, overload: str) -> Implementation:
     bound = [each for each in function.overloads if each.call is not None]
     for each in bound:
         if each.id == overload or len(bound) == 1:
-            return Implementation(_guarded(function, each), stops_early=len(each.parameters) > 2)
+            early = each.variadic or len(each.parameters) > 2
+            return Implementation(_guarded(function, each), stops_early=early)
     return Implementation(_by_values(function, bound), stops_early=True)
 
 

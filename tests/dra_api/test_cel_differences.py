@@ -35,3 +35,27 @@ def test_flatten_is_refused_with_the_arguments_that_it_was_given(call: str, show
     with pytest.raises(CelRuntimeError) as caught:
         compile_selector(f"dyn(device.attributes['d'].n.{call}) == 1").evaluate(DEVICE)
     assert str(caught.value) == f"no such overload: {shown}"
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind", "cost"),
+    [
+        ("device.attributes['d'].none", "*types.Err", 4),
+        ("dyn('a')", "types.String", 0),
+        ("dyn([1])", "*types.baseList", 0),
+    ],
+)
+def test_flatten_breaks_upstreams_cost_tracker_over_what_is_no_number(
+    levels: str, kind: str, cost: int
+) -> None:
+    with pytest.raises(CelRuntimeError) as caught:
+        compile_selector(f"dyn([[1]].flatten({levels})) == 1").evaluate(DEVICE)
+    assert str(caught.value) == f"internal error: interface conversion: ref.Val is {kind}, not types.Int"
+    assert caught.value.cost == cost
+
+
+def test_format_looks_at_nothing_behind_a_receiver_that_fails() -> None:
+    with pytest.raises(CelRuntimeError, match="no such key: none") as caught:
+        compile_selector("device.attributes['d'].none.format([1]) == 'x'").evaluate(DEVICE)
+    # Four for the attribute, one for the comparison.
+    assert caught.value.cost == 5

@@ -170,7 +170,9 @@ STRINGS: Final = library(
         ),
     ),
     Function("trim", (_member("string_trim", (_S,), _S, lambda text: text.strip(_SPACE)),)),
-    Function("format", (_member("string_format", (_S, types.list_of(types.DYN)), _S, format_text),)),
+    Function(
+        "format", (Overload("string_format", (_S, types.list_of(types.DYN)), _S, True, format_text, True),)
+    ),
     Function("strings.quote", (Overload("strings_quote", (_S,), _S, call=_quote),)),
     Function(
         "join",
