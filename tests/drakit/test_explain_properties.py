@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import worlds
@@ -16,12 +18,19 @@ from drakit.offline.outlook import Outlook
 from drakit.offline.settings import chosen_gates
 from drakit.offline.world import World
 
-GATES = chosen_gates("")
+SETTINGS = {
+    "incubating": chosen_gates(""),
+    "experimental": chosen_gates("all"),
+    "stable": chosen_gates("DRAConsumableCapacity=false,DRADeviceBindingConditions=false"),
+}
+"""Gates by the implementation of upstream's that they stand for."""
+every_allocator = pytest.mark.parametrize("gates", SETTINGS.values(), ids=list(SETTINGS))
+Gates = Mapping[str, bool]
 
 
 def allocated(outlook: Outlook, claims: list[Any], node: Any, slices: list[Any] | None = None) -> bool:
     allocator = Allocator(
-        GATES,
+        outlook.gates,
         claims,
         outlook.state,
         lambda name: outlook.classes.get("", name),
@@ -36,7 +45,7 @@ def allocated(outlook: Outlook, claims: list[Any], node: Any, slices: list[Any] 
 
 def explainer(outlook: Outlook, claims: list[Any]) -> Explainer:
     return Explainer(
-        GATES,
+        outlook.gates,
         claims,
         outlook.state,
         lambda name: outlook.classes.get("", name),
@@ -45,10 +54,11 @@ def explainer(outlook: Outlook, claims: list[Any]) -> Explainer:
     )
 
 
-@settings(max_examples=300, deadline=None)
-@given(worlds())
-def test_possible_is_what_the_allocator_allocates(world: World) -> None:
-    outlook = Outlook(world, GATES)
+@every_allocator
+@settings(max_examples=80, deadline=None)
+@given(world=worlds())
+def test_possible_is_what_the_allocator_allocates(gates: Gates, world: World) -> None:
+    outlook = Outlook(world, gates)
     claim = outlook.all_claims["default", "c"]
     for node in outlook.nodes:
         explained = explainer(outlook, [claim]).explain(node)
@@ -59,23 +69,27 @@ def test_possible_is_what_the_allocator_allocates(world: World) -> None:
             assert explained.blocking.reason != "timeout"
 
 
-@settings(max_examples=200, deadline=None)
-@given(worlds())
-def test_explain_finds_possible_what_drakit_allocate_allocates(world: World) -> None:
-    claim = Outlook(world, GATES).all_claims["default", "c"]
-    document = explain_claim(Outlook(world, GATES), claim)
-    [attempt] = Outlook(world, GATES).run()
+@every_allocator
+@settings(max_examples=80, deadline=None)
+@given(world=worlds())
+def test_explain_finds_possible_what_drakit_allocate_allocates(gates: Gates, world: World) -> None:
+    claim = Outlook(world, gates).all_claims["default", "c"]
+    document = explain_claim(Outlook(world, gates), claim)
+    [attempt] = Outlook(world, gates).run()
     assert (document["state"] == "possible") is bool(attempt.node)
     assert any(node["possible"] for node in document["nodes"]) is bool(attempt.node)
     assert document["node"] == (attempt.node or None)
     assert text(document).startswith("claim default/c: ")
 
 
-@settings(max_examples=200, deadline=None)
-@given(worlds(), st.data())
-def test_a_free_device_can_be_had_alone_and_no_other_can(world: World, data: st.DataObject) -> None:
+@every_allocator
+@settings(max_examples=80, deadline=None)
+@given(world=worlds(), data=st.data())
+def test_a_free_device_can_be_had_alone_and_no_other_can(
+    gates: Gates, world: World, data: st.DataObject
+) -> None:
     """For requests for one device: constraints make no difference to a device that has the attribute."""
-    outlook = Outlook(world, GATES)
+    outlook = Outlook(world, gates)
     claim = outlook.all_claims["default", "c"]
     request = data.draw(st.sampled_from(claim["spec"]["devices"]["requests"]))
     if "exactly" not in request:
