@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from api_chance import STAMP
+from api_chance import date_taints
 from api_play import Operation
 from api_reads import PARTIAL, PARTIALS, TABLE, Reads
 from api_values import KINDS, Kind
@@ -111,7 +111,7 @@ class Sequence(Writes, Reads):
                 # Whose a list of quantities is depends on how the cache holds the stored ones.
                 operation["fresh"] = True
             if method != "POST":
-                _date(operation.get("body"))
+                date_taints(operation.get("body"))
             self._spoil(operation)
             if operation.get("unknown") and chance.random() < 0.5:
                 query["fieldValidation"] = "Strict"
@@ -151,15 +151,6 @@ class Sequence(Writes, Reads):
         elif isinstance(body.get("spec"), dict):
             body["spec"]["unheardOf"] = 1
             operation["unknown"] = True
-
-
-def _date(value: Any) -> None:
-    """Give taints a time: what a server adds is the current second, which is another one in some runs."""
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _date(item)
-    is_taint = isinstance(value, dict) and {"key", "effect"} <= value.keys()
-    if is_taint and not {"operator", "tolerationSeconds"} & value.keys():
-        value.setdefault("timeAdded", STAMP)
 
 
 _DRAW: Final[dict[str, Callable[[Sequence, Kind], Operation | None]]] = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from api_chance import Object
+from api_chance import Object, date_taints
 from api_play import Operation
 from api_state import NAMESPACE
 from api_values import DRA, KINDS, POOL_REQUESTS, Kind, rewritten
@@ -84,6 +84,9 @@ class Case:
             body = rewritten(self.kind, self.version, body)
         except (AttributeError, KeyError, TypeError):
             body = copy.deepcopy(body)
+        if self.old is not None and self.kind.plural in ("resourceslices", "devicetaintrules"):
+            body = copy.deepcopy(body)
+            date_taints(body)
         metadata = {"name": name, **body.get("metadata", {})}
         return (
             {"apiVersion": self.kind.api_version(self.version), "kind": self.kind.kind}
