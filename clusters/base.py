@@ -75,7 +75,7 @@ class StartedCluster(ABC, Generic[_Whole]):
     """
 
     CAPABILITIES: frozenset[str]
-    READY_SECONDS: float = 30.0
+    READY_SECONDS: float = 120.0
     """How long nodes may take until they are Ready, by default."""
 
     def __init__(self, spec: ClusterSpec) -> None:

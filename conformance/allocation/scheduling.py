@@ -180,6 +180,9 @@ def no_allocation_for_placed_pods(bench: ClusterBench) -> None:
     bench.publish("dev-0")
     bench.make_claim("claim", request(bench.make_class()))
     bench.make_pod("placed", claims={"device": "claim"}, nodeName=bench.nodes[0].name)
+    # When a later Pod has its node, the scheduler has seen the one before.
+    bench.make_pod("later")
+    bench.wait_scheduled("later")
     bench.stays(lambda: bench.allocation("claim") is None, "the claim is not allocated")
 
 
