@@ -91,6 +91,7 @@ def kind_config(spec: ClusterSpec, name: str, folders: Sequence[Path], *, port: 
     chosen = gate_settings(spec)
     patches = [
         *(_cluster_patch(api, spec, chosen, folders[0]) for api in _KUBEADM),
+        *(_patience_patch(kind) for kind in ("InitConfiguration", "JoinConfiguration")),
         {"apiVersion": _KUBELET_GROUP, "kind": "KubeletConfiguration", **_kubelet(spec)},
     ]
     result: dict[str, Any] = {
@@ -153,6 +154,15 @@ def _append_argument(api: str, kind: str, name: str, value: str) -> dict[str, st
     if api != _KUBEADM[0]:
         step = {"op": "add", "path": f"{path}/-", "value": {"name": name, "value": value}}
     return {"group": "kubeadm.k8s.io", "version": api, "kind": kind, "patch": yaml.safe_dump([step])}
+
+
+def _patience_patch(kind: str) -> dict[str, Any]:
+    """Let kubeadm try its requests for longer than a minute, which a busy machine needs; older versions cannot."""
+    return {
+        "apiVersion": f"kubeadm.k8s.io/{_KUBEADM[-1]}",
+        "kind": kind,
+        "timeouts": {"kubernetesAPICall": "4m0s"},
+    }
 
 
 def _cluster_patch(api: str, spec: ClusterSpec, chosen: Mapping[str, bool], folder: Path) -> dict[str, Any]:

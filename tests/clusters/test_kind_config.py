@@ -66,6 +66,18 @@ def test_every_host_is_fit_for_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["InitConfiguration", "JoinConfiguration"])
+def test_kubeadm_is_patient_where_it_can_be_told(kind: str) -> None:
+    document = made(ClusterSpec(nodes=(NodeSpec(), NodeSpec())), N1, N2)
+    [patch] = patches(document, kind)
+    # v1beta3 has no such field.
+    assert patch == {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": kind,
+        "timeouts": {"kubernetesAPICall": "4m0s"},
+    }
+
+
 def test_a_port_is_that_of_the_api_server() -> None:
     assert made(ClusterSpec(), port=7443)["networking"] == {
         "apiServerAddress": "127.0.0.1",
