@@ -68,6 +68,7 @@ def base_functions(*, includes: bool) -> dict[str, Function]:
         TIMES,
         URLS,
         REGEXES,
+        KUBERNETES_LISTS,
         AUTHORIZATION,
         OPTIONALS,
         QUANTITIES,
@@ -78,7 +79,6 @@ def base_functions(*, includes: bool) -> dict[str, Function]:
         FORMATS,
         SEMVERS,
         LISTS_EXTENSION,
-        KUBERNETES_LISTS,
         INCLUDES if includes else {},
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dra_api.cel import CelRuntimeError, DeviceInput, compile_selector
+from dra_api.cel import CelRuntimeError, CompileError, DeviceInput, compile_selector
 
 DEVICE = DeviceInput("d", {"n": {"int": 3}, "s": {"string": "x"}, "b": {"bool": True}}, {})
 
@@ -59,3 +59,9 @@ def test_format_looks_at_nothing_behind_a_receiver_that_fails() -> None:
         compile_selector("device.attributes['d'].none.format([1]) == 'x'").evaluate(DEVICE)
     # Four for the attribute, one for the comparison.
     assert caught.value.cost == 5
+
+
+def test_the_overload_of_lists_comes_first_where_the_checker_may_choose() -> None:
+    # The keys of an empty map have no type yet; lastIndexOf makes them lists, which a map of strings is not equal to.
+    with pytest.raises(CompileError, match=r"map\(string, int\), map\(list\(string\), int\)"):
+        compile_selector("{'a': 1} == {}.transformMap(k, v, k.lastIndexOf('x'))")
