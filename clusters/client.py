@@ -7,6 +7,7 @@ changes between releases; what the kit needs is a few requests with the objects 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import ssl
 import urllib.parse
@@ -54,6 +55,25 @@ def resource_path(
     return "/".join(parts)
 
 
+class _TlsSocket(ssl.SSLSocket):
+    """Closed when the other side is gone before TLS begins: Python 3.11 then raises and leaves the socket open."""
+
+    def getpeername(self) -> Any:
+        try:
+            return super().getpeername()
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:
+                raise
+            self.close()
+            raise ConnectionResetError(errno.ECONNRESET, "the server has ended the connection") from None
+
+
+def closing_sockets(context: ssl.SSLContext) -> ssl.SSLContext:
+    """The context, for clients whose servers may go away at any moment."""
+    context.sslsocket_class = _TlsSocket
+    return context
+
+
 @dataclass(frozen=True)
 class Credentials:
     """Who a client is and how it reaches its server.
@@ -72,7 +92,9 @@ class Credentials:
     def pool(self) -> urllib3.PoolManager:
         """Connections of this identity."""
         names = {"server_hostname": self.server_name, "assert_hostname": self.server_name}
-        settings: dict[str, Any] = {"ssl_context": self.ssl_context} | (names if self.server_name else {})
+        settings: dict[str, Any] = {"ssl_context": closing_sockets(self.ssl_context)} | (
+            names if self.server_name else {}
+        )
         if self.ssl_context.verify_mode is ssl.CERT_NONE:
             # Without its name the server's certificate is not looked at either, which is what was asked for.
             settings["assert_hostname"] = False
@@ -87,7 +109,8 @@ class Client:
 
     def __init__(self, url: str, ca_file: Path, token: str) -> None:
         """With a token that stays, and an authority in a file."""
-        pool = urllib3.PoolManager(maxsize=_CONNECTIONS, ca_certs=str(ca_file), retries=False)
+        context = closing_sockets(ssl.create_default_context(cafile=str(ca_file)))
+        pool = urllib3.PoolManager(maxsize=_CONNECTIONS, ssl_context=context, retries=False)
         self._begin(url, pool, lambda: token)
 
     @classmethod

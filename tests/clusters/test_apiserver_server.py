@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
+import struct
 import tempfile
 import threading
 import time
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 from apiserver_harness import ADMIN, CONFIG_MAPS, Http, config_map, serve, tokens
 
+from clusters.client import closing_sockets
 from clusters.embedded.apiserver.config import ServerConfig
 from clusters.embedded.apiserver.server import ListenError
 from clusters.embedded.apiserver.thread import ServerThread
@@ -144,3 +147,18 @@ def test_certificate_names_the_host() -> None:
         ):
             assert secure.version() == "TLSv1.3"
     server.stop()
+
+
+def test_a_client_leaves_no_socket_open_when_its_server_ends_before_tls_begins() -> None:
+    context = closing_sockets(ssl.create_default_context())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        plain = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+        # Closed with a reset.
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        accepted.close()
+        number = plain.fileno()
+        with pytest.raises(ConnectionResetError):
+            context.wrap_socket(plain, server_hostname="localhost")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
