@@ -23,6 +23,7 @@ import json
 import re
 import time
 import urllib.parse
+from collections.abc import Callable
 from typing import Any, Final
 
 from api_wire import (
@@ -77,13 +78,16 @@ class Player:
         """Close the connection."""
         self._connection.close()
 
-    def play(self, operations: list[Operation]) -> dict[int, Answer]:
+    def play(
+        self, operations: list[Operation], before_each: Callable[[], object] = lambda: None
+    ) -> dict[int, Answer]:
         """The answers by operation id. Watches are read to their end last."""
         self._memory = {name: {} for name in _STAND_INS}
         self._bodies, self._latest, self._streams = {}, {}, []
         answers: dict[int, Answer] = {}
         try:
             for operation in operations:
+                before_each()
                 answer = self._one(operation)
                 if answer is not None:
                     answers[operation["id"]] = answer

@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from api_wire import Answer
 
 from clusters import binaries
 
+_PATIENCE: Final = 60.0
 LENGTH: Final = 30
 """Operations of one sequence."""
 
@@ -88,13 +90,22 @@ class Pair:
 
     def play(self, operations: list[Operation]) -> tuple[dict[int, Answer], dict[int, Answer]]:
         """The answers of the real and of the embedded server to a sequence on empty servers."""
-        real, embedded = self._pool.map(lambda player: _played(player, operations), self._players)
+        # Side by side, so that both have the same second: times in objects are whole seconds.
+        side_by_side = threading.Barrier(len(self._players), timeout=_PATIENCE)
+        real, embedded = self._pool.map(
+            lambda player: _played(player, operations, side_by_side), self._players
+        )
         return real, embedded
 
 
-def _played(player: Player, operations: list[Operation]) -> dict[int, Answer]:
+def _played(
+    player: Player, operations: list[Operation], side_by_side: threading.Barrier
+) -> dict[int, Answer]:
     try:
-        return player.play(operations)
+        return player.play(operations, side_by_side.wait)
+    except BaseException:
+        side_by_side.abort()
+        raise
     finally:
         _clean(player, {operation["kind"] for operation in operations})
 
