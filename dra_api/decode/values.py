@@ -238,4 +238,10 @@ class _TimeText:
 
     @staticmethod
     def quoted(text: str) -> str:
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        shown = text.replace("\\", "\\\\").replace('"', '\\"')
+        # Go prints the bytes of all that is not ASCII, or controls, by their numbers.
+        return '"' + "".join(one if " " <= one < "\x80" else _bytes_of(one) for one in shown) + '"'
+
+
+def _bytes_of(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))

@@ -38,6 +38,10 @@ def test_time_is_printed_in_utc_and_whole_seconds(given_text: str, printed: str 
         ("2026-01-01T00:00:60Z", "second out of range"),
         ("2026-01-01T00:00:00+25:00", "time zone offset hour out of range"),
         ("2026-01-01", 'cannot parse "" as "T"'),
+        (
+            "ü",
+            'parsing time "\\xc3\\xbc" as "2006-01-02T15:04:05Z07:00": cannot parse "\\xc3\\xbc" as "2006"',
+        ),
         ('2026"', 'parsing time "2026\\"" as "2006-01-02T15:04:05Z07:00": cannot parse "\\"" as "-"'),
         ("2026-01-01T00:00:00Z!", 'extra text: "!"'),
     ],
