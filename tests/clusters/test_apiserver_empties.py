@@ -71,8 +71,8 @@ def test_list_attributes_must_not_be_empty(http: Http) -> None:
         (
             "spec.devices[0].attributes[a]",
             (
-                'Invalid value: "": must specify one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, '
-                "`versions`"
+                'Invalid value: "": must specify one of: `int`, `bool`, `string`, `version`, '
+                "`ints`, `bools`, `strings`, `versions`"
             ),
         ),
     ]

@@ -53,15 +53,16 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Group the tests by what they share, and sort them."""
+    """Group the tests by what they share, and sort them; other environments run some of them in their own way."""
+    where = getattr(config, "workerinput", {}).get(_WHERE)
+    if where is None:
+        return
     ranks = {name: rank for rank, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
-    if hasattr(config, "workerinput"):
-        place = Path(config.workerinput[_WHERE])
-        own = config.stash[_GROUPS]
-        own.write_text(json.dumps({item.nodeid: group for item in items if (group := _group(item))}))
-        # All processes say the same; the last one does not matter.
-        own.replace(place)
+    own = config.stash[_GROUPS]
+    own.write_text(json.dumps({item.nodeid: group for item in items if (group := _group(item))}))
+    # All processes say the same; which is the last one does not matter.
+    own.replace(where)
 
 
 @pytest.hookimpl(optionalhook=True)
