@@ -108,8 +108,11 @@ class Client:
     """Requests against one API server as one identity. Thread safe."""
 
     def __init__(self, url: str, ca_file: Path, token: str) -> None:
-        """With a token that stays, and an authority in a file."""
-        context = closing_sockets(ssl.create_default_context(cafile=str(ca_file)))
+        """With a token that stays, and an authority in a file. Raises ClientError when the file has none."""
+        try:
+            context = closing_sockets(ssl.create_default_context(cafile=str(ca_file)))
+        except OSError as error:
+            raise ClientError(0, UNTRUSTED, f"no authority can be read from {ca_file}: {error}") from None
         pool = urllib3.PoolManager(maxsize=_CONNECTIONS, ssl_context=context, retries=False)
         self._begin(url, pool, lambda: token)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.client import ClientError
+from clusters.client import Client, ClientError
+from clusters.tls import Authority
 from drakit import status
 
 
@@ -46,10 +47,20 @@ def test_every_request_of_status_has_its_short_limit(
     without_etcd: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(status, "_ANSWER_SECONDS", 0.1)
-    cluster = {"server": without_etcd, "certificate-authority-data": base64.b64encode(b"none").decode()}
+    cluster = {
+        "server": without_etcd,
+        "certificate-authority-data": base64.b64encode(Authority().pem).decode(),
+    }
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         json.dumps({"clusters": [{"cluster": cluster}], "users": [{"user": {"token": "t"}}]})
     )
     with pytest.raises(ClientError, match=r"GET /api/v1/nodes: .*read timeout=0\.1"):
         status._contents(kubeconfig, "")
+
+
+def test_an_authority_that_is_none_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("none")
+    with pytest.raises(ClientError, match=r"no authority can be read from .*ca\.pem: "):
+        Client("https://127.0.0.1:1", file, "t")

@@ -26,8 +26,6 @@ LOADED: Final = (quiet, embedded, conformance, judge)
 catalogue.requirements()
 catalogue.tests()
 mutants(COMPONENT_MUTANTS)
-# A run is about a requirement or two: nodes for more tests at the same time would only cost time.
-Tier.lent_nodes = 1
 
 
 def drakit_run(arguments: Sequence[str], component: str, folder: Path) -> tuple[str, str]:
@@ -52,6 +50,8 @@ def _child(arguments: Sequence[str], component: str, out: Path, err: Path) -> No
         with path.open("wb") as file:
             os.dup2(file.fileno(), number)
     sys.argv[:] = ["drakit", *arguments]
+    # A run is about a requirement or two: nodes for more tests at the same time would only cost time.
+    Tier.lent_nodes = 1
     if component:
         break_component(component)
     script()
