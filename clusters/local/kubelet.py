@@ -101,6 +101,9 @@ class KubeletFactory:
         ports: dict[str, int] = {}
         host = self._address or "127.0.0.1"
         covers = self._covers(root)
+        # A kubelet that is killed as it starts leaves a folder where others would, too.
+        temporary = root / "host" / "tmp"
+        temporary.mkdir()
         # A prefix that no other file has: a node may have any name, "apiserver" as well.
         certificate, key = self._keys.pair(
             f"node-{name}", self._keys.authority.server(f"system:node:{name}", name, host)
@@ -135,6 +138,7 @@ class KubeletFactory:
                 self._namespace.inside(command, covers),
                 probes.http(f"http://127.0.0.1:{ports['health']}/healthz"),
                 (self._namespace.descriptor,),
+                {"TMPDIR": str(temporary)},
             )
 
         process = self._make(f"kubelet-{name}", launch, stop_seconds=5.0)

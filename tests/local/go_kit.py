@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 from pathlib import Path
 
@@ -20,10 +21,13 @@ def go(*arguments: str, folder: Path) -> None:
 
 def build_driver() -> Path:
     """The descriptor of the driver on upstream's helper, which is built where it is looked for."""
-    # Tests of other processes may just run what they have built.
-    with (GO_DRIVER / "go.mod").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    # Tests of other processes may just run what they have built. Go locks files of the folder by itself.
+    folder = os.open(GO_DRIVER, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         go("build", "-o", "build/godriver", ".", folder=GO_DRIVER)
+    finally:
+        os.close(folder)
     return GO_DRIVER / "driver.yaml"
 
 
