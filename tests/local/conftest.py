@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pytest
 from kubectl_kit import VERSIONS, Kubectl, Space, drakit_up
-from kubectl_recorder import REPEATED
 from xdist.scheduler import LoadScopeScheduling
 
 _LONGEST: Final = (
@@ -100,23 +99,6 @@ def _group(item: pytest.Item) -> str:
     place = item.path.stem if "module" in scopes.values() else "session"
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     return " ".join([place, *(str(value) for name, value in parameters.items() if name in shared)])
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell which plays of kubectl were repeated, and for what."""
-    reports = [
-        report
-        for found in terminalreporter.stats.values()
-        for report in found
-        if getattr(report, "when", "") == "call"
-    ]
-    repeated = [
-        (report.nodeid, text) for report in reports for key, text in report.user_properties if key == REPEATED
-    ]
-    if repeated:
-        terminalreporter.section(f"{len(repeated)} plays were repeated, as they printed otherwise")
-        for name, text in repeated:
-            terminalreporter.write_line(f"{name}\n{text}")
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -59,14 +59,10 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
 }
 """Why lines of commands may differ, by patterns for the whole command and the whole line."""
 
-REPEATED: Final = "differences of a round that was repeated"
-"""The property of a test that holds them."""
-
 _MASKS: Final = [
     (r"\"?resourceVersion\"?: \"?\d+\"?", "resourceVersion: N"),
     (r"Resource Version:\s+\d+", "Resource Version: N"),
     (r"(?<![\w.-])(?:\d+[smhd])+(?![\w-])", "AGE"),
-    (r"\b\d+ \(AGE ago\)", "N (AGE ago)"),
     (r"https://[\d.]+:\d+", "SERVER"),
     (r"\"source\": *\"[^\"]*\"", '"source":"PATH"'),
     (r"\b(?:\d+\.){3}\d+\b", "IP"),

@@ -96,10 +96,10 @@ def manifests() -> list[dict[str, Any]]:
 def test_every_kind_in_every_form(space: Space) -> None:
     space.apply(*manifests())
     for what in ("deployment/dep", "statefulset/sts", "daemonset/ds"):
-        space("rollout", "status", what, "--timeout=120s")
-    space("wait", "--for=jsonpath={.status.readyReplicas}=1", "rs/rs", "--timeout=120s")
-    space("wait", "--for=jsonpath={.status.ready}=2", "job/job", "--timeout=120s")
-    space("wait", "--for=jsonpath={.status.currentHealthy}=2", "pdb/pdb", "--timeout=120s")
+        space("rollout", "status", what, "--timeout=60s")
+    space("wait", "--for=jsonpath={.status.readyReplicas}=1", "rs/rs", "--timeout=60s")
+    space("wait", "--for=jsonpath={.status.ready}=2", "job/job", "--timeout=60s")
+    space("wait", "--for=jsonpath={.status.currentHealthy}=2", "pdb/pdb", "--timeout=60s")
     for kind in KINDS:
         space("get", kind)
         space("get", kind, "-o", "wide", "--show-labels")

@@ -484,7 +484,7 @@ def test_wait(world: World) -> None:
     ) as lines:
         lines.next()
         assert "p" in lines.next()
-    assert world("wait", "--for=delete", "pod/p", "--timeout=120s").code == 0
+    assert world("wait", "--for=delete", "pod/p", "--timeout=5s").code == 0
 
 
 # --- the rest
@@ -565,11 +565,11 @@ def test_nodes_are_drained(world: World) -> None:
     world.status("v1/pods/p", running())
     assert world("taint", "node", node, "a=b:NoSchedule").out == f"node/{node} tainted\n"
     assert world("cordon", node).out == f"node/{node} cordoned\n"
-    with world.kubectl.running("drain", node, "--force", "--timeout=120s") as lines:
+    with world.kubectl.running("drain", node, "--force", "--timeout=60s") as lines:
         assert lines.next() == f"node/{node} already cordoned"
         assert lines.next().startswith("Warning: deleting Pods that declare no controller")
         assert lines.next() == f"evicting pod {world.namespace}/p"
-        world("wait", "--for=jsonpath={.metadata.deletionTimestamp}", "pod/p", "--timeout=120s")
+        world("wait", "--for=jsonpath={.metadata.deletionTimestamp}", "pod/p", "--timeout=20s")
         path = f"/api/v1/namespaces/{world.namespace}/pods/p"
         world.client.request("DELETE", path, body={"gracePeriodSeconds": 0})
         assert lines.next() == "pod/p evicted"

@@ -13,7 +13,7 @@ from kubectl_kit import Kubectl, Space, cells, masked
 
 from clusters.embedded.kubelet.node.status import architecture
 
-pytestmark = [pytest.mark.go, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.go, pytest.mark.timeout(300)]
 
 DRA = "resource.k8s.io/v1"
 RUN = ["sleep", "1000"]
@@ -62,7 +62,7 @@ def test_get_nodes(whole_cluster: Kubectl) -> None:
 def test_describe_node(space: Space) -> None:
     amounts = {"requests": {"cpu": "350m", "memory": "64Mi"}, "limits": {"cpu": "2"}}
     space.apply(pod("busy", container(resources=amounts), nodeName="node-1"))
-    space("wait", "--for=condition=Ready", "pod/busy", "--timeout=120s")
+    space("wait", "--for=condition=Ready", "pod/busy", "--timeout=20s")
     rows = cells(space("describe", "node", "node-1").out)
     assert ["Taints:", NONE] in rows
     assert ["Unschedulable:", "false"] in rows
@@ -106,8 +106,8 @@ def test_drain_keeps_budgets_and_daemons(space: Space) -> None:
     space.apply(daemons)
     space("create", "deployment", "web", "--image=busybox:1", "--replicas=2", "--", "pause")
     space("create", "pdb", "web", "--selector=app=web", "--max-unavailable=1")
-    space("rollout", "status", "deploy/web", "--timeout=120s")
-    space("rollout", "status", "ds/d", "--timeout=120s")
+    space("rollout", "status", "deploy/web", "--timeout=30s")
+    space("rollout", "status", "ds/d", "--timeout=30s")
     wanted = [["NAME", "MIN AVAILABLE", "MAX UNAVAILABLE", "ALLOWED DISRUPTIONS", "AGE"],
               ["web", "N/A", "1", "1", "AGE"]]  # fmt: skip
     space.until(wanted, "get", "pdb")
@@ -119,13 +119,13 @@ def test_drain_keeps_budgets_and_daemons(space: Space) -> None:
     refused = space.run("drain", node)
     assert refused.code == 1
     assert "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore): " in refused.err
-    drained = space("drain", node, "--ignore-daemonsets", "--pod-selector=app in (web,d)", "--timeout=120s")
+    drained = space("drain", node, "--ignore-daemonsets", "--pod-selector=app in (web,d)", "--timeout=60s")
     assert drained.out.splitlines()[0] == f"node/{node} already cordoned"
     assert drained.out.splitlines()[-1] == f"node/{node} drained"
     assert "ignoring DaemonSet-managed Pods: " in drained.err
     rows = space.table("get", "pods", "-l", "app=web", "-o", "wide", "--no-headers")
     assert {row[6] for row in rows if row[2] == "Running"} == {"node-1"}
-    space("rollout", "status", "deploy/web", "--timeout=120s")
+    space("rollout", "status", "deploy/web", "--timeout=30s")
     # With one Pod missing the budget allows nothing more.
     space("scale", "deploy/web", "--replicas=1")
     space("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"maxUnavailable":0}}')
@@ -154,10 +154,10 @@ def test_drain_keeps_budgets_and_daemons(space: Space) -> None:
 
 def test_a_taint_evicts_pods(space: Space) -> None:
     space.apply(pod("p", nodeName="node-2"))
-    space("wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
+    space("wait", "--for=condition=Ready", "pod/p", "--timeout=20s")
     assert space("taint", "node", "node-2", "k=v:NoExecute").out == "node/node-2 tainted\n"
     try:
-        space("wait", "--for=delete", "pod/p", "--timeout=120s")
+        space("wait", "--for=delete", "pod/p", "--timeout=30s")
         events = space.table(
             "get", "events", "--field-selector", "reason=TaintManagerEviction", "--no-headers"
         )
@@ -182,9 +182,7 @@ def test_a_pod_with_a_claim_from_manifest_to_container(space: Space) -> None:
         "resourceclaimtemplate.resource.k8s.io/one created",
         "pod/gpu created",
     ]
-    assert (
-        space("wait", "--for=condition=Ready", "pod/gpu", "--timeout=120s").out == "pod/gpu condition met\n"
-    )
+    assert space("wait", "--for=condition=Ready", "pod/gpu", "--timeout=30s").out == "pod/gpu condition met\n"
     assert space.table("get", "resourceclaims,resourceclaimtemplates") == [
         ["NAME", "STATE", "AGE"],
         ["resourceclaim.resource.k8s.io/gpu-gpu-XXXXX", "allocated,reserved", "AGE"],
@@ -221,7 +219,7 @@ def test_a_pod_with_a_claim_from_manifest_to_container(space: Space) -> None:
         )),
     ]  # fmt: skip
     space("delete", "pod", "gpu")
-    space("wait", "--for=delete", "resourceclaims", "--all", "--timeout=120s")
+    space("wait", "--for=delete", "resourceclaims", "--all", "--timeout=20s")
 
 
 CLAIM = """\
@@ -343,7 +341,7 @@ def test_the_states_of_pods(space: Space) -> None:
     wanted = [
         ["NAME", "READY", "STATUS", "RESTARTS", "AGE"],
         ["config", "0/1", "CreateContainerConfigError", "0", "AGE"],
-        ["crash", "0/1", "CrashLoopBackOff", "N (AGE ago)", "AGE"],
+        ["crash", "0/1", "CrashLoopBackOff", "1 (AGE ago)", "AGE"],
         ["done", "0/1", "Completed", "0", "AGE"],
         ["error", "0/1", "Error", "0", "AGE"],
         ["half", "1/2", "NotReady", "0", "AGE"],
@@ -353,7 +351,7 @@ def test_the_states_of_pods(space: Space) -> None:
         ["mount", "0/1", "ContainerCreating", "0", "AGE"],
         ["run", "1/1", "Running", "0", "AGE"],
     ]
-    space.until(wanted, "get", "pods")
+    space.until(wanted, "get", "pods", seconds=9.0)
     names = space("get", "pods", "--field-selector=status.phase=Failed", "-o", "name").rows
     assert names == ["pod/error", "pod/initerror"]
     ready = "jsonpath={.items[?(@.status.phase=='Running')].metadata.name}"
@@ -404,7 +402,7 @@ def test_delete(space: Space) -> None:
     space.apply(
         *(pod(name, trapped, terminationGracePeriodSeconds=30) for name in ("a", "b")), pod("c"), pod("d")
     )
-    space("wait", "--for=condition=Ready", "pods", "--all", "--timeout=120s")
+    space("wait", "--for=condition=Ready", "pods", "--all", "--timeout=30s")
     begin = time.monotonic()
     assert space("delete", "pod", "a").out == f'pod "a" deleted from {space.namespace} namespace\n'
     assert time.monotonic() - begin < 10
@@ -422,10 +420,10 @@ def test_delete(space: Space) -> None:
 def test_delete_a_namespace_with_content(space: Space) -> None:
     name = f"{space.namespace}-more"
     space.kubectl("create", "namespace", name)
-    space.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=120s")
+    space.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=20s")
     space.kubectl.apply(pod("p"), claim_template("t"), flags=("-n", name))
-    space.kubectl("-n", name, "wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
-    assert space.kubectl("delete", "namespace", name, "--timeout=120s").out == f'namespace "{name}" deleted\n'
+    space.kubectl("-n", name, "wait", "--for=condition=Ready", "pod/p", "--timeout=20s")
+    assert space.kubectl("delete", "namespace", name, "--timeout=50s").out == f'namespace "{name}" deleted\n'
     refused = space.kubectl.run("get", "namespace", name)
     assert refused.err == f'Error from server (NotFound): namespaces "{name}" not found\n'
     refused = space.kubectl.run("delete", "namespace", "default")
@@ -435,33 +433,31 @@ def test_delete_a_namespace_with_content(space: Space) -> None:
 
 
 def test_wait(space: Space) -> None:
-    with space.running("wait", "--for=create", "pod/p", "--timeout=120s") as lines:
+    with space.running("wait", "--for=create", "pod/p", "--timeout=20s") as lines:
         space.apply(pod("p", container("c", "sleep", "1"), restartPolicy="Never"))
         assert lines.next() == "pod/p condition met"
-    done = space("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/p", "--timeout=120s")
+    done = space("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/p", "--timeout=20s")
     assert done.out == "pod/p condition met\n"
-    assert space("wait", "--for=condition=Ready=false", "pod/p", "--timeout=120s").code == 0
+    assert space("wait", "--for=condition=Ready=false", "pod/p", "--timeout=20s").code == 0
     late = space.run("wait", "--for=condition=Ready", "pod/p", "--timeout=100ms")
     assert (late.code, late.err) == (1, "error: timed out waiting for the condition on pods/p\n")
     space("delete", "pod", "p")
-    assert space("wait", "--for=delete", "pod/p", "--timeout=120s").code == 0
+    assert space("wait", "--for=delete", "pod/p", "--timeout=5s").code == 0
 
 
 def test_logs(space: Space) -> None:
     talker = container("c", "sh", "-c", "echo one; echo two; echo three; sleep 1000")
     late = container("c", "sh", "-c", "sleep 2; echo last")
     space.apply(pod("two", talker, container("d", "echo", "x")), pod("once", late, restartPolicy="Never"))
-    # It is ready for two seconds only.
-    space("wait", "--for=jsonpath={.status.containerStatuses[0].containerID}", "pod/once", "--timeout=120s")
+    space("wait", "--for=condition=Ready", "pod/once", "--timeout=20s")
     with space.running("logs", "-f", "once") as lines:
         assert lines.next() == "last"
-        space("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/once", "--timeout=120s")
-    space("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/two", "--timeout=120s")
+        space("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/once", "--timeout=20s")
+    space("wait", "--for=jsonpath={.status.containerStatuses[1].restartCount}=1", "pod/two", "--timeout=20s")
     assert space("logs", "once").out == "last\n"
     picked = space("logs", "two", "--tail=2")
     assert (picked.out, picked.err) == ("two\nthree\n", 'Defaulted container "c" out of: c, d\n')
-    # A kubelet may just remove the container before.
-    space.until_said("x\n", "logs", "two", "-c", "d", "--previous")
+    assert space("logs", "two", "-c", "d", "--previous").out == "x\n"
     stamped = space("logs", "two", "-c", "c", "--timestamps", "--limit-bytes=200").rows
     assert [row.split()[1] for row in stamped] == ["one", "two", "three"]
     every = space("logs", "two", "--all-containers", "--prefix").rows
@@ -483,7 +479,7 @@ def test_logs(space: Space) -> None:
 
 def test_what_simulated_containers_cannot_do_is_said(space: Space) -> None:
     space.apply(pod("p"))
-    space("wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
+    space("wait", "--for=condition=Ready", "pod/p", "--timeout=20s")
     why = "the containers of this cluster are simulated"
     for arguments in (
         ("exec", "p", "--", "ls"),
