@@ -1,7 +1,7 @@
 """A whole cluster of `drakit up` for each version of kubectl, and which tests run beside which.
 
-Tests that share a cluster or a server run one after the other in one process; every other test is free. What takes
-longest begins first.
+With `-n 3 --dist loadscope` tests that share a cluster or a server run one after the other in one process, and every
+other test is free; what takes longest begins first. Plays of kubectl differ by chance then: CI runs one test at a time.
 """
 
 from __future__ import annotations
