@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from skipped_clock import SkippedClock, Wait
+
 from clusters.client import Client, ClientError
-from clusters.clock import Clock
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
@@ -31,7 +32,7 @@ class Plane:
     """A control plane of which only the given components run."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self.clock = Clock()
+        self.clock = SkippedClock()
         manager = User("system:kube-controller-manager", groups=("system:authenticated",))
         self._accounts = {entry.name: entry.service_account for entry in controllers("")}
         tokens = {
@@ -69,14 +70,14 @@ class Plane:
         if start:
             self.host.start(name)
 
-    def until(self, look: Callable[[], Found], what: str, seconds: float = 8.0) -> Found:
+    def until(self, look: Callable[[], Found], what: str, seconds: float = 20.0) -> Found:
         """The first true answer of `look`; fails with the last one and the logs after `seconds`."""
-        deadline = time.monotonic() + seconds
+        wait = Wait(self.clock, seconds)
         while True:
             answer = look()
             if answer:
                 return answer
-            if time.monotonic() > deadline:
+            if wait.over():
                 logs = [line for name in self.host.names() for line in self.host.logs(name)[-15:]]
                 raise AssertionError("\n".join([f"not within {seconds} s: {what}; last: {answer!r}", *logs]))
             time.sleep(0.02)

@@ -7,16 +7,15 @@ import contextlib
 import logging
 import shutil
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from skipped_clock import SkippedClock, Wait
 from small_driver import NAME, SmallDriver
 
 from clusters.client import ClientError
-from clusters.clock import Clock
 from clusters.containers.runtime.runtime import Runtime
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
@@ -30,7 +29,7 @@ from clusters.embedded.kubelet.plugins import Backoff, PluginManager, Timeouts
 from clusters.tls import client_context
 
 NODE = "n1"
-SECONDS = 15.0
+SECONDS = 20.0
 RESOURCE = "resource.k8s.io/v1"
 Object = dict[str, Any]
 Driver = TypeVar("Driver", bound=SmallDriver)
@@ -48,7 +47,7 @@ class Bench:
         self, server: ServerThread, root: Path, gates: Mapping[str, bool], config: KubeletConfig
     ) -> None:
         self.server, self.root, self.gates, self.config = server, root, gates, config
-        self.clock = Clock()
+        self.clock = SkippedClock()
         self.registry = root / "registry"
         self.cdi = root / "cdi"
         self.cdi.mkdir(exist_ok=True)
@@ -91,14 +90,14 @@ class Bench:
         self.start()
 
     async def until(self, check: Callable[[], Awaitable[Any]], what: str, seconds: float = SECONDS) -> Any:
-        deadline = time.monotonic() + seconds
+        wait = Wait(self.clock, seconds)
         while True:
             if self.task is not None and self.task.done():
                 self.task.result()
             found = await check()
             if found:
                 return found
-            assert time.monotonic() < deadline, f"{what}; events: {await self.events()}"
+            assert not wait.over(), f"{what}; events: {await self.events()}"
             await asyncio.sleep(0.02)
 
     async def pod(self, name: str) -> Object | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from apiserver_harness import ADMIN, Http
+from skipped_clock import SkippedClock, Wait
 
-from clusters.clock import Clock
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
@@ -43,7 +42,7 @@ class Bench:
     def __init__(self, server: ServerThread, gates: Mapping[str, bool]) -> None:
         self.server = server
         self.http = Http(server)
-        self.clock = Clock()
+        self.clock = SkippedClock()
         self.host = ComponentHost()
         self._gates = gates
         self._tls = client_context(server.ca_pem)
@@ -155,31 +154,27 @@ class Bench:
         conditions = self.get_pod(name)["status"].get("conditions", [])
         return next((entry for entry in conditions if entry["type"] == "PodScheduled"), {})
 
-    def message(self, name: str) -> str:
-        """Wait for the pod to be found unschedulable; the text."""
-        return str(self.refusal(name)["message"])
+    def refusal(self, name: str, part: str = "") -> Object:
+        """Wait until the pod could not be scheduled and a text with this part says why; the condition.
 
-    def refusal(self, name: str) -> Object:
-        """Wait until the pod could not be scheduled; the condition."""
+        A pod may be looked at before what the test wrote just before it is seen, with another text.
+        """
 
         def failed() -> Object:
             condition = self.condition(name)
-            return condition if condition.get("status") == "False" else {}
+            refused = condition.get("status") == "False" and part in condition.get("message", "")
+            return condition if refused else {}
 
-        return self.until(failed, lambda: f"{name} has not failed: {self.get_pod(name)['status']}")
+        return self.until(failed, lambda: f"{name} has not failed so: {self.get_pod(name)['status']}")
 
-    def message_with(self, name: str, part: str) -> str:
-        """Wait until the pod is refused with a text that has this part; the text."""
+    def becomes(self, name: str, message: str) -> Object:
+        """Wait until the pod is refused with this text; the condition."""
 
-        def message() -> str:
-            text = str(self.condition(name).get("message", ""))
-            return text if part in text else ""
+        def same() -> Object:
+            condition = self.condition(name)
+            return condition if condition.get("message") == message else {}
 
-        return self.until(message, lambda: str(self.condition(name)))
-
-    def becomes(self, name: str, message: str) -> None:
-        """Wait until the pod is refused with this text."""
-        self.until(lambda: self.condition(name).get("message") == message, lambda: str(self.condition(name)))
+        return self.until(same, lambda: str(self.condition(name)))
 
     def events(self, reason: str, name: str) -> list[Object]:
         """Wait for events about a pod."""
@@ -205,12 +200,12 @@ class Bench:
         self, found: Callable[[], Result], why: Callable[[], str] = lambda: "", seconds: float = 20.0
     ) -> Result:
         """Wait for something true."""
-        deadline = time.monotonic() + seconds
+        wait = Wait(self.clock, seconds)
         while True:
             result = found()
             if result:
                 return result
-            assert time.monotonic() < deadline, why()
+            assert not wait.over(), why()
             threading.Event().wait(0.01)
 
     def close(self) -> None:

@@ -71,12 +71,12 @@ def test_s000_29_a_failure_takes_the_pod_back_and_then_the_allocation(b: Bench) 
     report(b, "c", "CableOut", reason="CableOut", message="no link")
     with b.http.stream(f"{CLAIMS}?watch=true&fieldSelector=metadata.name%3Dc") as stream:
         b.clock.advance(5)
-        condition = b.refusal("p")
-        assert condition["reason"] == "SchedulerError"
-        assert condition["message"] == (
+        condition = b.becomes(
+            "p",
             'running PreBind plugin "DynamicResources": device binding failed: claim=c, '
-            'reason=CableOut, message="no link"'
+            'reason=CableOut, message="no link"',
         )
+        assert condition["reason"] == "SchedulerError"
         # The reservation goes at once; the allocation with the next attempt, after the backoff.
         statuses = [stream.next()["object"]["status"], stream.next()["object"]["status"]]
         while "reservedFor" in statuses[-1]:
@@ -105,7 +105,7 @@ def test_s000_34_a_device_that_never_gets_ready_is_given_up_after_the_binding_ti
         b.events("BindingConditionsPending", "p")
         for _ in range(5):
             b.clock.advance(5)
-        message = b.message("p")
+        message = b.refusal("p", "device binding timeout")["message"]
         assert message in (
             'running PreBind plugin "DynamicResources": device binding timeout: context deadline exceeded',
             'running PreBind plugin "DynamicResources": device binding timeout: claim=c',
@@ -124,11 +124,10 @@ def test_a_limit_of_no_time_at_all_is_an_error_of_the_scheduler() -> None:
         b.slice("n1", "gpu-0")
         b.claim("c")
         b.pod("p", "c")
-        condition = b.refusal("p")
-        assert condition["reason"] == "SchedulerError"
-        assert condition["message"] == (
-            'running "DynamicResources" filter plugin: node n1: timed out trying to allocate devices'
+        condition = b.becomes(
+            "p", 'running "DynamicResources" filter plugin: node n1: timed out trying to allocate devices'
         )
+        assert condition["reason"] == "SchedulerError"
 
 
 def write(b: Bench, claim: dict[str, Any], allocation: dict[str, Any] | None, pod: dict[str, Any]) -> Any:
@@ -189,7 +188,7 @@ def test_an_allocation_without_a_time_cannot_be_reserved(b: Bench) -> None:
     assert b.http.patch(f"{CLAIMS}/c/status", {"status": status}).code == 200
     b.pod("p", "c")
     # The first attempt may see the claim as it was before its status was written, and says so.
-    message = b.message_with("p", "add reservation")
+    message = b.refusal("p", "add reservation")["message"]
     assert message.startswith(
         'running PreBind plugin "DynamicResources": add reservation to claim default/c: ResourceClaim'
     )

@@ -24,9 +24,8 @@ def test_a_pod_is_bound_and_its_event_says_so() -> None:
 def test_without_nodes_a_pod_waits_with_upstreams_words_until_one_comes() -> None:
     with bench() as b:
         b.pod("p")
-        condition = b.refusal("p")
+        condition = b.becomes("p", "no nodes available to schedule pods")
         assert condition["reason"] == "Unschedulable"
-        assert condition["message"] == "no nodes available to schedule pods"
         event = b.events("FailedScheduling", "p")[0]
         assert (event["type"], event["action"]) == ("Warning", "Scheduling")
         assert event["note"] == condition["message"]
@@ -56,9 +55,10 @@ def test_a_pod_that_would_fit_an_empty_node_is_told_that_nobody_yields() -> None
         b.pod("first", requests={"cpu": "2"})
         b.node_of("first")
         b.pod("second", requests={"cpu": "1"})
-        assert b.message("second") == (
+        b.becomes(
+            "second",
             "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
-            "1 No preemption victims found for incoming pod."
+            "1 No preemption victims found for incoming pod.",
         )
         b.http.delete(f"{NAMESPACE}/pods/first", {"gracePeriodSeconds": 0})
         assert b.node_of("second") == "n1"
@@ -120,7 +120,7 @@ def test_finished_pods_hold_nothing() -> None:
         b.pod("first", requests={"cpu": "2"})
         b.node_of("first")
         b.pod("second", requests={"cpu": "2"})
-        assert "1 Insufficient cpu, 1 Too many pods." in b.message("second")
+        b.refusal("second", "1 Insufficient cpu, 1 Too many pods.")
         b.http.patch(f"{NAMESPACE}/pods/first/status", {"status": {"phase": "Succeeded"}})
         assert b.node_of("second") == "n1"
 
@@ -136,8 +136,9 @@ def test_two_pods_cannot_have_the_same_host_port() -> None:
         b.until(lambda: b.condition("p1") and b.condition("p2"))
         refused = [name for name in ("p1", "p2") if b.condition(name)["status"] == "False"]
         assert len(refused) == 1
-        assert b.message(refused[0]).startswith(
-            "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. "
+        b.refusal(
+            refused[0],
+            "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. ",
         )
 
 
@@ -149,10 +150,7 @@ def test_cordoned_nodes_and_wanted_nodes() -> None:
         terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         b.pod("p", affinity=affinity)
-        message = b.message("p")
-        assert message.startswith(
-            "0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity], "
-        )
+        b.refusal("p", "0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity], ")
         b.http.patch("/api/v1/nodes/n1", {"spec": {"unschedulable": None, "taints": None}})
         assert b.node_of("p") == "n1"
 
@@ -182,4 +180,4 @@ def test_without_post_filter_plugins_nobody_is_preempted() -> None:
     with bench(text) as b:
         b.node("n1", cpu="1")
         b.pod("p", requests={"cpu": "2"})
-        assert b.message("p") == "0/1 nodes are available: 1 Insufficient cpu."
+        b.becomes("p", "0/1 nodes are available: 1 Insufficient cpu.")

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from skipped_clock import SkippedClock, Wait
+
 from clusters.client import Client, ClientError
-from clusters.clock import Clock
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
@@ -149,7 +150,7 @@ class Lab:
     """A control plane of which only the named workload controllers and the kubelet of the test run."""
 
     def __init__(self, folder: Path, *controllers: str, kubelet: bool = True) -> None:
-        self.clock = Clock()
+        self.clock = SkippedClock()
         tokens = StaticTokens({"admin": User("admin", groups=(MASTERS,))})
         config = ServerConfig(tokens=tokens, clock=self.clock.now, disabled_admission=("ServiceAccount",))
         self.server = ServerThread(config).start()
@@ -185,14 +186,14 @@ class Lab:
         self.client.close()
         self.server.stop()
 
-    def until(self, look: Callable[[], Found], what: str, seconds: float = 10.0) -> Found:
+    def until(self, look: Callable[[], Found], what: str, seconds: float = 20.0) -> Found:
         """The first true answer of `look`; fails with the last one and the logs after `seconds`."""
-        deadline = time.monotonic() + seconds
+        wait = Wait(self.clock, seconds)
         while True:
             answer = look()
             if answer:
                 return answer
-            if time.monotonic() > deadline:
+            if wait.over():
                 logs = [line for name in self.host.names() for line in self.host.logs(name)[-15:]]
                 pods = [(pod["metadata"]["name"], pod.get("status", {}).get("phase")) for pod in self.pods()]
                 text = f"not within {seconds} s: {what}; last: {answer!r}; pods: {pods}"
