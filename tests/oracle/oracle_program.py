@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,22 @@ class Oracle:
             code = process.wait()
             writer.join()
         assert code == 0, f"the oracle ended with {code}"
+
+    @contextmanager
+    def conversation(self) -> Iterator[Callable[[Mapping[str, Any]], dict[str, Any]]]:
+        """A function that asks one line and waits for its answer."""
+        with subprocess.Popen(self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            stdin, stdout = process.stdin, process.stdout
+            assert stdin is not None and stdout is not None
+
+            def ask(line: Mapping[str, Any]) -> dict[str, Any]:
+                stdin.write(json.dumps(line).encode() + b"\n")
+                stdin.flush()
+                answer: dict[str, Any] = json.loads(stdout.readline())
+                return answer
+
+            yield ask
+            stdin.close()
 
 
 def _write(stdin: Any, lines: Iterable[Mapping[str, Any]]) -> None:
