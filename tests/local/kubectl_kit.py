@@ -77,7 +77,7 @@ class Kubectl:
             input=text,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=90,
             check=False,
         )
         return Output(done.stdout, done.stderr, done.returncode)

@@ -51,6 +51,7 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
         ".*(Unimplemented|is not available).*",
     ): "a real API server leaves it to the runtime to refuse, and the embedded one refuses itself",
     ("rollout status .*", "Waiting for .*"): "which steps are seen is chance",
+    ("drain .*", "(error when )?evicting pod.*|pod/.* evicted"): "which node has which Pods is chance",
     (
         "api-versions",
         r"(?!(admissionregistration|apps|authentication|authorization|batch|coordination|events|policy|rbac|resource)\b).*v\d",

@@ -111,43 +111,48 @@ def test_drain_keeps_budgets_and_daemons(space: Space) -> None:
     wanted = [["NAME", "MIN AVAILABLE", "MAX UNAVAILABLE", "ALLOWED DISRUPTIONS", "AGE"],
               ["web", "N/A", "1", "1", "AGE"]]  # fmt: skip
     space.until(wanted, "get", "pdb")
-    assert space("cordon", node).out == f"node/{node} cordoned\n"
-    assert [row[1] for row in space.table("get", "nodes", "--no-headers")] == [
-        "Ready",
-        "Ready,SchedulingDisabled",
-    ]
-    refused = space.run("drain", node)
-    assert refused.code == 1
-    assert "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore): " in refused.err
-    drained = space("drain", node, "--ignore-daemonsets", "--pod-selector=app in (web,d)", "--timeout=60s")
-    assert drained.out.splitlines()[0] == f"node/{node} already cordoned"
-    assert drained.out.splitlines()[-1] == f"node/{node} drained"
-    assert "ignoring DaemonSet-managed Pods: " in drained.err
-    rows = space.table("get", "pods", "-l", "app=web", "-o", "wide", "--no-headers")
-    assert {row[6] for row in rows if row[2] == "Running"} == {"node-1"}
-    space("rollout", "status", "deploy/web", "--timeout=30s")
-    # With one Pod missing the budget allows nothing more.
-    space("scale", "deploy/web", "--replicas=1")
-    space("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"maxUnavailable":0}}')
-    space.until([["web", "N/A", "0", "0", "AGE"]], "get", "pdb", "--no-headers")
-    # A Pod that is already on its way out may be evicted whatever the budget says.
-    space.until(
-        [["web-HASH-XXXXX"]],
-        "get",
-        "pods",
-        "-l",
-        "app=web",
-        "--no-headers",
-        "-o",
-        "custom-columns=:.metadata.name",
-    )
-    name = space("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}").out
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
-    path = f"/api/v1/namespaces/{space.namespace}/pods/{name}/eviction"
-    kept = space.run("create", "--raw", path, "-f", "-", text=json.dumps(eviction))
-    text = "Cannot evict pod as it would violate the pod's disruption budget."
-    assert (kept.code, kept.err) == (1, f"Error from server (TooManyRequests): {text}\n")
-    assert space("uncordon", node).out == f"node/{node} uncordoned\n"
+    try:
+        assert space("cordon", node).out == f"node/{node} cordoned\n"
+        assert [row[1] for row in space.table("get", "nodes", "--no-headers")] == [
+            "Ready",
+            "Ready,SchedulingDisabled",
+        ]
+        own = "--pod-selector=app in (web,d)"
+        refused = space.run("drain", node, own)
+        assert refused.code == 1
+        assert "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore): " in refused.err
+        drained = space("drain", node, "--ignore-daemonsets", own, "--timeout=60s")
+        assert drained.out.splitlines()[0] == f"node/{node} already cordoned"
+        assert drained.out.splitlines()[-1] == f"node/{node} drained"
+        assert "ignoring DaemonSet-managed Pods: " in drained.err
+        rows = space.table("get", "pods", "-l", "app=web", "-o", "wide", "--no-headers")
+        assert {row[6] for row in rows if row[2] == "Running"} == {"node-1"}
+        space("rollout", "status", "deploy/web", "--timeout=30s")
+        # With one Pod missing the budget allows nothing more.
+        space("scale", "deploy/web", "--replicas=1")
+        space("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"maxUnavailable":0}}')
+        space.until([["web", "N/A", "0", "0", "AGE"]], "get", "pdb", "--no-headers")
+        # A Pod that is already on its way out may be evicted whatever the budget says.
+        space.until(
+            [["web-HASH-XXXXX"]],
+            "get",
+            "pods",
+            "-l",
+            "app=web",
+            "--no-headers",
+            "-o",
+            "custom-columns=:.metadata.name",
+        )
+        name = space("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}").out
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        path = f"/api/v1/namespaces/{space.namespace}/pods/{name}/eviction"
+        kept = space.run("create", "--raw", path, "-f", "-", text=json.dumps(eviction))
+        text = "Cannot evict pod as it would violate the pod's disruption budget."
+        assert (kept.code, kept.err) == (1, f"Error from server (TooManyRequests): {text}\n")
+    finally:
+        # Whatever went wrong, what comes next needs both nodes.
+        uncordoned = space.run("uncordon", node)
+    assert uncordoned.out == f"node/{node} uncordoned\n"
     assert [row[1] for row in space.table("get", "nodes", "--no-headers")] == ["Ready", "Ready"]
     assert len(space.table("get", "pods", "-l", "app=d", "--no-headers")) == 2
 
