@@ -407,10 +407,8 @@ def left_on_node(node: Any, driver_name: str, alive: set[str]) -> list[str]:
 @pytest.mark.process
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("run", range(RUNS))
-def test_whatever_dies_no_device_is_doubled_and_nothing_is_left(run: int) -> None:
-    seed = int(os.environ.get("DRAKIT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DRAKIT_SEED={seed}")  # noqa: T201 - shown when the test fails
-    dice = random.Random(seed + run)
+def test_whatever_dies_no_device_is_doubled_and_nothing_is_left(run: int, fresh_seed: int) -> None:
+    dice = random.Random(fresh_seed + run)
     with whole_cluster() as (cluster, drivers, device_class), logs_of_failure(cluster, drivers):
         client = cluster.client()
         recorder = Recorder(client)

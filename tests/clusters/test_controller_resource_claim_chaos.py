@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -117,10 +116,8 @@ def problems(cluster: Plane) -> list[str]:
 
 
 @pytest.mark.parametrize("round_", range(2))
-def test_killed_controller_leaves_nothing_behind(tmp_path: Path, round_: int) -> None:
-    seed = int(os.environ.get("DRAKIT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DRAKIT_SEED={seed}")  # noqa: T201 - shown when the test fails
-    dice = random.Random(seed + round_)
+def test_killed_controller_leaves_nothing_behind(tmp_path: Path, round_: int, fresh_seed: int) -> None:
+    dice = random.Random(fresh_seed + round_)
     with plane(tmp_path) as cluster:
         for controller in CONTROLLERS:
             cluster.add(controller.name, controller)

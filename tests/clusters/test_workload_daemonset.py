@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -194,10 +193,8 @@ def test_old_revisions_beyond_the_limit_go(room: Lab) -> None:
     )
 
 
-def test_a_controller_killed_at_random_ends_with_one_pod_a_node(room: Lab) -> None:
-    seed = int(os.environ.get("DRAKIT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DRAKIT_SEED={seed}")  # noqa: T201 - shown when the test fails
-    chance = random.Random(seed)
+def test_a_controller_killed_at_random_ends_with_one_pod_a_node(room: Lab, fresh_seed: int) -> None:
+    chance = random.Random(fresh_seed)
     names = [f"n{number}" for number in range(6)]
     for name in names:
         add_node(room, name)

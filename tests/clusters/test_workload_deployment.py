@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
@@ -270,10 +269,8 @@ def test_a_rollback_by_annotation(room: Lab) -> None:
     assert model.ROLLBACK_TO not in found["metadata"]["annotations"]
 
 
-def test_controllers_killed_at_random_end_with_the_wanted_pods(tmp_path: Path) -> None:
-    seed = int(os.environ.get("DRAKIT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DRAKIT_SEED={seed}")  # noqa: T201 - shown when the test fails
-    chance = random.Random(seed)
+def test_controllers_killed_at_random_end_with_the_wanted_pods(tmp_path: Path, fresh_seed: int) -> None:
+    chance = random.Random(fresh_seed)
     with lab(tmp_path, *BOTH) as room:
         wanted = {f"chaos{index}": (3, "run:1") for index in range(3)}
         for name in wanted:

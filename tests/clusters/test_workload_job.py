@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
@@ -252,10 +251,8 @@ def test_pods_of_a_job_that_is_gone_are_freed(room: Lab) -> None:
     room.until(lambda: untracked(room, "lost"), "the removal of the finalizer")
 
 
-def test_a_controller_killed_at_random_counts_every_pod_once(tmp_path: Path) -> None:
-    seed = int(os.environ.get("DRAKIT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DRAKIT_SEED={seed}")  # noqa: T201 - shown when the test fails
-    chance = random.Random(seed)
+def test_a_controller_killed_at_random_counts_every_pod_once(tmp_path: Path, fresh_seed: int) -> None:
+    chance = random.Random(fresh_seed)
     with lab(tmp_path, NAME) as room:
         wanted = {f"chaos{number}": chance.randrange(1, 12) for number in range(6)}
         for number, (name, completions) in enumerate(wanted.items()):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from pathlib import Path
@@ -121,10 +120,8 @@ def test_refused_pods_are_reported(room: Lab) -> None:
     room.delete("replicasets", "refused")
 
 
-def test_a_controller_killed_at_random_ends_with_the_wanted_pods(tmp_path: Path) -> None:
-    seed = int(os.environ.get("DRAKIT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DRAKIT_SEED={seed}")  # noqa: T201 - shown when the test fails
-    chance = random.Random(seed)
+def test_a_controller_killed_at_random_ends_with_the_wanted_pods(tmp_path: Path, fresh_seed: int) -> None:
+    chance = random.Random(fresh_seed)
     with lab(tmp_path, CONTROLLER) as room:
         for index in range(4):
             room.create("replicasets", replica_set(f"chaos{index}", 3))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -196,10 +195,8 @@ def test_claims_that_cannot_be_made_are_reported(room: Lab) -> None:
     assert room.names("app=disk") == []
 
 
-def test_a_controller_killed_at_random_ends_with_the_wanted_pods(room: Lab) -> None:
-    seed = int(os.environ.get("DRAKIT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DRAKIT_SEED={seed}")  # noqa: T201 - shown when the test fails
-    chance = random.Random(seed)
+def test_a_controller_killed_at_random_ends_with_the_wanted_pods(room: Lab, fresh_seed: int) -> None:
+    chance = random.Random(fresh_seed)
     wanted = {"one": (3, "run:1"), "all": (3, "run:1")}
     room.create("statefulsets", stateful_set("one", 3))
     room.create("statefulsets", stateful_set("all", 3, podManagementPolicy="Parallel"))

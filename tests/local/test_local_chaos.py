@@ -7,7 +7,6 @@ repeats a run (as far as threads allow), DRAKIT_CHAOS_PODS sets the number of Po
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import sys
 import time
@@ -98,10 +97,8 @@ def left_on_node(node: Any, driver_name: str, alive: set[str]) -> list[str]:
     return [f"{node.name}: {text}" for text in found]
 
 
-def test_whatever_dies_no_device_is_doubled_and_nothing_is_left() -> None:
-    seed = int(os.environ.get("DRAKIT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DRAKIT_SEED={seed}")  # noqa: T201 - shown when the test fails
-    dice = random.Random(seed)
+def test_whatever_dies_no_device_is_doubled_and_nothing_is_left(fresh_seed: int) -> None:
+    dice = random.Random(fresh_seed)
     with whole_cluster() as (cluster, drivers, device_class), chaos.logs_of_failure(cluster, drivers):
         client = cluster.client()
         recorder = chaos.Recorder(client)
