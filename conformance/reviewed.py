@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from clusters.document import Reader, load_yaml
 from conformance import catalogue
-from conformance.model import SkipCause
+from conformance.model import Isolation, Requirement, SkipCause
+
+DISRUPTIVE: Final = "disruptive"
+"""Stands in the list beside capabilities: what runs on a cluster of somebody else's when it is allowed."""
 
 _FILE = catalogue.ROOT / "tiers.yaml"
 _OF_THE_DRIVER = (SkipCause.DRIVER, SkipCause.VERSION)
@@ -19,7 +22,7 @@ _OF_OTHERS = "existing"
 
 @dataclass(frozen=True)
 class Skip:
-    """A skipped requirement, as a plan or a report says it."""
+    """A skipped requirement, as a plan or a report says it; `needs` are the words that may be listed for it."""
 
     requirement: str
     cause: str
@@ -27,9 +30,15 @@ class Skip:
     needs: tuple[str, ...] = ()
 
 
+def words(requirement: Requirement) -> tuple[str, ...]:
+    """The words of the list for which a requirement can be left out."""
+    disruptive = requirement.isolation is Isolation.DISRUPTIVE
+    return (*requirement.needs, DISRUPTIVE) if disruptive else requirement.needs
+
+
 @functools.cache
 def left_out(tier: str) -> Mapping[str, tuple[str, ...]]:
-    """Requirements by the tier capability for whose lack they are left out. Raises DocumentError.
+    """Requirements by the tier capability for whose lack they are left out, or DISRUPTIVE. Raises DocumentError.
 
     The name of a suite stands for all of its requirements.
     """
@@ -39,10 +48,10 @@ def left_out(tier: str) -> Mapping[str, tuple[str, ...]]:
     result: dict[str, tuple[str, ...]] = {}
     for name in tiers.keys():  # noqa: SIM118 - a Reader is no mapping
         entry = tiers.child(name)
-        words = list(catalogue.tier_capabilities())
+        known = [*catalogue.tier_capabilities(), DISRUPTIVE]
         for word in entry.keys():  # noqa: SIM118
-            if word not in words:
-                entry.problem(word, f"is no capability; there are {', '.join(words)}")
+            if word not in known:
+                entry.problem(word, f"is no capability; there are {', '.join(known)}")
             listed = entry.strings(word, allowed=[*catalogue.SUITES, *catalogue.requirements()])
             ids = tuple(
                 one.id for one in catalogue.requirements().values() if {one.id, one.suite} & set(listed)
@@ -71,5 +80,5 @@ def skips_of(report: Mapping[str, Any]) -> Iterator[Skip]:
     requirements = catalogue.requirements()
     for record in report["results"]:
         if record["verdict"] == "skip":
-            needs = requirements[record["id"]].needs
+            needs = words(requirements[record["id"]])
             yield Skip(record["id"], record["cause"], record["reason"], needs)

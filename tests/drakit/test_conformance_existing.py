@@ -134,6 +134,21 @@ def test_images_are_pulled_with_a_copy_of_the_secret_on_the_nodes_that_are_chose
     assert existing.snapshot() == before
 
 
+@pytest.mark.parametrize(
+    ("words", "verdict", "reason"),
+    [
+        ((), "skip", "disruptive, and the cluster was not created by drakit; --allow-disruptive runs it"),
+        (("--allow-disruptive",), "pass", None),
+    ],
+)
+def test_what_others_would_wait_for_runs_when_that_is_allowed(
+    existing: Existing, words: tuple[str, ...], verdict: str, reason: str | None
+) -> None:
+    done = existing.judge(existing.kubeconfig, "--focus", "ALC-SCH-19", "--json", *words)
+    [result] = [record for record in json.loads(done.out)["results"] if record["id"] == "ALC-SCH-19"]
+    assert (result["verdict"], result.get("reason")) == (verdict, reason)
+
+
 def test_a_run_that_was_killed_is_removed_by_the_next_down_and_nothing_else(existing: Existing) -> None:
     before = existing.snapshot()
     stranger = {"metadata": {"name": "drakit-t1-stranger"}}
