@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -70,13 +71,37 @@ class Footprint:
     """The state of the machine before an engine was started.
 
     `absent` are paths that were not there, `switches` values below /proc/sys, `policies` that of the FORWARD chain for
-    each packet filter, and `filters` the packet filters that had no chain of an engine.
+    each packet filter, and `filters` the packet filters that had no chain of an engine. `network` is the network
+    namespace that switches of networks and packet filters are those of.
     """
 
     absent: list[str] = field(default_factory=list)
     switches: dict[str, str] = field(default_factory=dict)
     policies: dict[str, str] = field(default_factory=dict)
     filters: list[str] = field(default_factory=list)
+    network: str = ""
+
+    def before(self, other: Footprint) -> Footprint:
+        """This one without what an engine has changed that had `other` before it, and may run still."""
+        near = self.network == other.network
+        return Footprint(
+            sorted({*self.absent, *other.absent}),
+            {
+                name: other.switches.get(name, value) if near or name in _ROOM else value
+                for name, value in self.switches.items()
+            },
+            self.policies | (other.policies if near else {}),
+            sorted({*self.filters, *(other.filters if near else ())}),
+            self.network,
+        )
+
+
+def read(path: Path) -> Footprint:
+    """What was written down; nothing when that cannot be read."""
+    try:
+        return Footprint(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return Footprint()
 
 
 def look(execute: Run = run) -> Footprint:
@@ -85,16 +110,18 @@ def look(execute: Run = run) -> Footprint:
     for name in (*_SWITCHES, *_ROOM):
         with contextlib.suppress(OSError):
             switches[name] = Path("/proc/sys", name).read_text(encoding="ascii").strip()
-    saved = {name: execute([f"{name}-save"]) for name in _FILTERS}
     policies = {}
-    for name, text in saved.items():
-        if found := re.search(r"^\*filter$.*?^:FORWARD (\w+)", text, re.MULTILINE | re.DOTALL):
+    for name in _FILTERS:
+        # Of a filter that nobody has used yet `-save` prints nothing, though it has a policy.
+        if found := re.search(r"^-P FORWARD (\w+)", execute([name, "-w", "-S", "FORWARD"]), re.MULTILINE):
             policies[name] = found[1]
+    saved = {name: execute([f"{name}-save"]) for name in _FILTERS}
     return Footprint(
         [path for path in (*_MADE, *_MADE_FILES) if not os.path.lexists(path)],
         switches,
         policies,
         [name for name, text in saved.items() if not _chains(text)],
+        _network(),
     )
 
 

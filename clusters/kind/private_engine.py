@@ -4,9 +4,9 @@
     HOME/lock         held by who starts or stops the engine
     HOME/users        held shared by everyone who uses it: whoever lets go last stops it
     HOME/engine.json  process and start time of the engine, as long as it may run
-    HOME/before.json  what the machine was like before it
     HOME/log          what dockerd says
-    /run/drakit-ID    its socket and what it keeps while it runs; mode 0700
+    /run/drakit-ID    its socket and what it keeps while it runs; mode 0700. In it `before.json` tells what the machine
+                      was like before any engine of drakit's changed it: like these changes it does not outlive a boot
 
 Locks are flock(2) locks, which end with their process. An engine whose users were all killed goes on running, until
 the next one takes it over, or stops it with `stop_unused`.
@@ -43,6 +43,7 @@ ENVIRONMENT: Final = "DRAKIT_ENGINE_HOME"
 _RUN: Final = Path("/run")
 _PROGRAMS: Final = ("dockerd", "containerd", "runc", "iptables", "ip")
 _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
+_BEFORE: Final = "before.json"
 _NETWORKS: Final = "data/network/files/local-kv.db"
 _RUNTIME: Final = "drakit"
 _START_SECONDS: Final = 120.0
@@ -149,7 +150,7 @@ class _Home:
         self.bridge = f"dk{self.name.rpartition('-')[2]}"
         self.socket = self.run / "docker.sock"
         self.record = path / "engine.json"
-        self.before = path / "before.json"
+        self.before = self.run / _BEFORE
         self.log = path / "log"
 
     def make(self) -> None:
@@ -166,18 +167,9 @@ class _Home:
 
     @contextlib.contextmanager
     def alone(self, progress: Progress) -> Iterator[None]:
-        """Be the only one who starts or stops the engine; polled, so that it can be said what is waited for."""
-        handle = self.open("lock")
-        try:
-            remind = time.monotonic() + _REMIND_SECONDS
-            while not _try_lock(handle):
-                if time.monotonic() > remind:
-                    progress("waiting for another run that starts or stops the container engine")
-                    remind = float("inf")
-                time.sleep(_POLL)
+        """Be the only one who starts or stops the engine."""
+        with _locked(self.open("lock"), progress):
             yield
-        finally:
-            os.close(handle)
 
     def process(self) -> EngineProcess | None:
         """What was written down about the engine; None when there is nothing."""
@@ -198,19 +190,27 @@ class _Home:
                 return
             progress("the container engine that was left behind does not answer; starting it again")
         if self.left():
-            self._end(process)
+            self._end(process, progress)
         try:
             for folder in (self.path / "data", self.run, self.run / "exec", self.run / "tmp"):
                 folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise _unusable(error, self.path) from None
-        _write(self.before, json.dumps(asdict(footprint.look())))
-        footprint.make_room()
-        for cover in footprint.COVERED:
-            Path(cover).mkdir(mode=0o711, exist_ok=True)
-        footprint.run([str(_which("ip")), "link", "add", "name", self.bridge, "type", "bridge"])
-        self._launch()
-        self._wait(progress)
+        with _machine(progress):
+            _write(self.before, json.dumps(asdict(self._look())))
+            footprint.make_room()
+            for cover in footprint.COVERED:
+                Path(cover).mkdir(mode=0o711, exist_ok=True)
+            footprint.run([str(_which("ip")), "link", "add", "name", self.bridge, "type", "bridge"])
+            self._launch()
+            self._wait(progress)
+
+    def _look(self) -> Footprint:
+        """What the machine was like before this engine, and before those of other homes that changed it already."""
+        seen = footprint.look()
+        for other in sorted(_RUN.glob(f"drakit-*/{_BEFORE}")):
+            seen = seen.before(footprint.read(other))
+        return seen
 
     def _launch(self) -> None:
         runc = _which("runc")
@@ -301,12 +301,12 @@ class _Home:
             process = self.process()
             if process is None or not process.alive:
                 progress("cleaning up after a container engine that was killed")
-            self._end(process)
+            self._end(process, progress)
         finally:
             os.close(handle)
         return True
 
-    def _end(self, process: EngineProcess | None) -> None:
+    def _end(self, process: EngineProcess | None, progress: Progress) -> None:
         """End the engine if it runs, with all its containers, and take back what it changed. Raises EngineError."""
         if process is not None and process.alive:
             # They are what somebody was killed with, and nobody else's: the engine is the kit's own.
@@ -320,14 +320,10 @@ class _Home:
                     raise EngineError(
                         f"the container engine (process {process.pid}) does not end; its log is {self.log}"
                     )
-        try:
-            before = Footprint(**json.loads(self.before.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            before = Footprint()
-        footprint.restore(before, self._bridges(), self.name)
-        shutil.rmtree(self.run, ignore_errors=True)
+        with _machine(progress):
+            footprint.restore(footprint.read(self.before), self._bridges(), self.name)
+            shutil.rmtree(self.run, ignore_errors=True)
         self.record.unlink(missing_ok=True)
-        self.before.unlink(missing_ok=True)
 
     def _bridges(self) -> list[str]:
         """The bridges of its networks, and its own.
@@ -373,6 +369,28 @@ def _try_lock(handle: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def _machine(progress: Progress) -> Iterator[None]:
+    """Be the only one whose engine starts, or takes back what it changed: each looks at what others have changed."""
+    with _locked(os.open(_RUN, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), progress):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(handle: int, progress: Progress) -> Iterator[None]:
+    """Hold the lock of an open file, and close that; polled, so that it can be said what is waited for."""
+    try:
+        remind = time.monotonic() + _REMIND_SECONDS
+        while not _try_lock(handle):
+            if time.monotonic() > remind:
+                progress("waiting for another run that starts or stops the container engine")
+                remind = float("inf")
+            time.sleep(_POLL)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _unusable(error: OSError, path: Path) -> EngineError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -73,14 +74,42 @@ def test_nothing_is_removed_of_a_filter_without_traces() -> None:
 
 
 def test_a_look_says_which_filters_have_no_chains_and_what_their_policy_is() -> None:
-    saved = {
+    said = {
+        "iptables -w -S FORWARD": "-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n",
         "iptables-save": SAVED,
-        "ip6tables-save": "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n",
+        "ip6tables -w -S FORWARD": "-P FORWARD ACCEPT\n",
+        # Nobody has used it yet.
+        "ip6tables-save": "",
     }
-    seen = footprint.look(lambda command: saved[command[0]])
+    seen = footprint.look(lambda command: said[" ".join(command)])
     assert seen.filters == ["ip6tables"]
     assert seen.policies == {"iptables": "DROP", "ip6tables": "ACCEPT"}
     assert "/etc/docker/key.json" in seen.absent or Path("/etc/docker/key.json").exists()
+
+
+LIMIT, FORWARDING = "fs/inotify/max_user_instances", "net/ipv4/ip_forward"
+FIRST = Footprint(
+    ["/run/docker"], {LIMIT: "128", FORWARDING: "0"}, {"iptables": "ACCEPT"}, ["iptables"], "net:[1]"
+)
+SECOND = Footprint(["/etc/docker"], {LIMIT: "512", FORWARDING: "1"}, {"iptables": "DROP"}, [], "net:[1]")
+
+
+def test_what_an_engine_has_changed_that_still_runs_was_not_so_before() -> None:
+    both = Footprint(
+        ["/etc/docker", "/run/docker"],
+        {LIMIT: "128", FORWARDING: "0"},
+        {"iptables": "ACCEPT"},
+        ["iptables"],
+        "net:[1]",
+    )
+    assert SECOND.before(FIRST) == both
+
+
+def test_an_engine_in_another_network_has_changed_limits_and_folders_alone() -> None:
+    far = dataclasses.replace(FIRST, network="net:[2]")
+    assert SECOND.before(far) == Footprint(
+        ["/etc/docker", "/run/docker"], {LIMIT: "128", FORWARDING: "1"}, {"iptables": "DROP"}, [], "net:[1]"
+    )
 
 
 def test_limits_that_are_too_low_are_raised_and_others_left(tmp_path: Path) -> None:
