@@ -90,11 +90,13 @@ def _sweep(record: ClusterRecord, progress: Progress) -> None:
     if record.mark:
         # First of all a `kind create cluster` that would go on making containers.
         kill_owned(record.mark)
+    failpoints.reach("deleting")
     with engines.reopen(record.engine, progress) as engine:
         remove_containers(engine, record.name)
         remove_network(engine, record.name)
         # What the engine was making for a command that was killed is there by now.
         remove_containers(engine, record.name)
+    failpoints.reach("deleted")
     remove_root(Path(record.root))
     records.remove(record.name)
 
