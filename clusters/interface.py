@@ -46,7 +46,8 @@ class ClusterSpec:
     `version` is a Kubernetes minor such as "1.37"; `gates` and `runtime_config` hold what differs from its defaults.
     `nodes` are whole nodes with kubelet and runtime. Without `control_plane` there is an API server alone, for tests
     that take the place of all else. `kubelet` holds fields of a KubeletConfiguration, `scheduler_config` is the text
-    of a KubeSchedulerConfiguration.
+    of a KubeSchedulerConfiguration. `schedulers` share the Pods, and what they allocate goes through a ledger
+    (docs/ledger.md): one of the cluster's own, or the Redis server at the URL `ledger`.
     """
 
     version: str = "1.37"
@@ -56,6 +57,8 @@ class ClusterSpec:
     control_plane: bool = True
     kubelet: tuple[tuple[str, str], ...] = ()
     scheduler_config: str = ""
+    schedulers: int = 1
+    ledger: str = ""
 
 
 @dataclass(frozen=True)

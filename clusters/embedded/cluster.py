@@ -70,6 +70,8 @@ class EmbeddedCluster(StartedCluster["EmbeddedWholeNode"]):
             raise ClusterError(str(error)) from None
         if spec.control_plane and spec.nodes:
             check_sockets("a kubelet's", "pod-resources/kubelet.sock")
+        if spec.schedulers > 1 and not spec.ledger:
+            check_sockets("the ledger's", "ledger.sock")
         gc.set_threshold(*_COLLECT_AFTER)
         self._begin(begun)
 
@@ -87,7 +89,7 @@ class EmbeddedCluster(StartedCluster["EmbeddedWholeNode"]):
         from clusters.embedded.control_plane import ControlPlane
         from clusters.embedded.whole_node import EmbeddedWholeNode
 
-        self._control_plane = ControlPlane(self._hosting, self.spec, self._server.ca_pem)
+        self._control_plane = ControlPlane(self._hosting, self.spec, self._server.ca_pem, self.root)
         self._control_plane.start()
         parts = {
             "hosting": self._hosting,

@@ -19,7 +19,7 @@ from .cache import Cache, Snapshot
 from .diagnosis import NO_NODES, Diagnosis, Failure
 from .framework.events import ASSIGNED_POD_DELETE, Object
 from .framework.node_info import NodeInfo
-from .framework.plugin import CycleState
+from .framework.plugin import CycleState, OutdatedPlanError
 from .framework.runtime import Framework
 from .framework.status import Code, Status, error, unresolvable, unschedulable
 from .outcome import FailureHandler, PodStatusWriter
@@ -28,6 +28,7 @@ from .queue.scheduling_queue import SchedulingQueue
 
 _MIN_FEASIBLE: Final = 100
 _MIN_PERCENTAGE: Final = 5
+_PLANS: Final = 50
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -87,10 +88,8 @@ class SchedulingCycle:
         if self._skips(pod, profile):
             self._queue.done(entry.uid)
             return
-        state = CycleState()
         try:
-            node = await self._find_node(state, pod, profile)
-            assumed = await self._assume(state, pod, node, profile)
+            state, node, assumed = await self._decide(pod, profile)
         except _NoFitError as problem:
             await self._failures.handle(entry, problem.failure, profile.recorder)
         except Exception as problem:  # noqa: BLE001 - a fault here must not end the scheduler
@@ -106,6 +105,18 @@ class SchedulingCycle:
             profile.recorder.action(pod, "Warning", "FailedScheduling", "Scheduling", note)
             return True
         return self._cache.is_assumed(metadata["uid"])
+
+    async def _decide(self, pod: Object, profile: Profile) -> tuple[CycleState, str, Object]:
+        """Choose a node and take it; again when another scheduler was faster."""
+        for plan in range(1, _PLANS + 1):
+            state = CycleState()
+            node = await self._find_node(state, pod, profile)
+            try:
+                return state, node, await self._assume(state, pod, node, profile)
+            except OutdatedPlanError as problem:
+                if plan == _PLANS:
+                    raise _NoFitError(_failed(error(str(problem)))) from None
+        raise AssertionError
 
     # The search.
 
@@ -197,6 +208,12 @@ class SchedulingCycle:
         self._cache.assume(assumed)
         self._queue.nominator.delete(pod)
         status = profile.framework.run_reserve(state, assumed, node)
+        try:
+            if status is None:
+                status = await profile.framework.run_permit(state, assumed, node)
+        except OutdatedPlanError:
+            await self._give_back(state, assumed, node, profile)
+            raise
         if status is not None:
             await self._give_back(state, assumed, node, profile)
             raise _NoFitError(_refused(status, node))

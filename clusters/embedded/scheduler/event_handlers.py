@@ -23,6 +23,7 @@ from .framework.events import (
 )
 from .framework.runtime import priority
 from .queue.scheduling_queue import SchedulingQueue
+from .share import ALONE, Share
 
 
 class EventHandlers:
@@ -35,12 +36,15 @@ class EventHandlers:
         claims: ClaimTracker,
         slices: SliceTracker,
         scheduler_names: Set[str],
+        share: Share = ALONE,
     ) -> None:
+        """`share` says which of the pods that name this scheduler are for it."""
         self._queue = queue
         self._cache = cache
         self._claims = claims
         self._slices = slices
         self._names = scheduler_names
+        self._share = share
 
     def register(
         self, pods: Informer, nodes: Informer, claims: Informer, slices: Informer, classes: Informer
@@ -132,7 +136,7 @@ class EventHandlers:
         self._queue.move_all(ASSIGNED_POD_ADD, None, pod)
 
     def _is_ours(self, pod: Object) -> bool:
-        return pod["spec"].get("schedulerName") in self._names
+        return pod["spec"].get("schedulerName") in self._names and self._share.has(pod["metadata"]["uid"])
 
     def _moves(self, resource: Resource) -> Handler:
         added = ClusterEvent(resource, Action.ADD)

@@ -5,6 +5,7 @@ Source: kubernetes v1.37.2 `pkg/scheduler/framework/plugins/dynamicresources/dra
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from allocator import AllocatedDevices, AllocatedState
@@ -27,9 +28,21 @@ class ClaimTracker:
         """The latest state of a claim."""
         return self.cache.get(namespace, name)
 
-    def allocated_state(self) -> AllocatedState:
-        """What is taken, with what is in flight."""
-        return self._devices.state(self._in_flight.values())
+    def allocated_state(self, further: Iterable[Object] = ()) -> AllocatedState:
+        """What is taken, with what is in flight, and by further claims."""
+        return self._devices.state([*self._in_flight.values(), *further])
+
+    def counts(self, claim: Mapping[str, Any]) -> bool:
+        """Whether this claim is among those that `allocated_state` counts by itself."""
+        metadata = claim["metadata"]
+        if metadata["uid"] in self._in_flight:
+            return True
+        latest = self.get(metadata["namespace"], metadata["name"])
+        return (
+            latest is not None
+            and latest["metadata"]["uid"] == metadata["uid"]
+            and allocation_of(latest) is not None
+        )
 
     def is_in_flight(self, uid: str) -> bool:
         """Whether the claim's allocation is being written."""

@@ -20,8 +20,18 @@ _ATTEMPTS: Final = 5
 _PAUSE: Final = 0.01
 
 
+Confirm = Callable[[], Awaitable[None]]
+
+
 class WriteError(Exception):
-    """A claim could not be written, or is not what it was; the text says why."""
+    """A claim could not be written, or is not what it was; the text says why.
+
+    `uncertain`: it may be written all the same, even later.
+    """
+
+    def __init__(self, text: str, *, uncertain: bool = False) -> None:
+        super().__init__(text)
+        self.uncertain = uncertain
 
 
 class ClaimWriter:
@@ -33,10 +43,13 @@ class ClaimWriter:
         self._clock = clock
         self._timestamps = timestamps
 
-    async def bind(self, claim: Object, allocation: dict[str, Any] | None, pod: Object) -> Object:
+    async def bind(
+        self, claim: Object, allocation: dict[str, Any] | None, pod: Object, confirm: Confirm | None = None
+    ) -> Object:
         """Store the allocation, if one is given, and reserve the claim for the pod; returns the claim as written.
 
-        Conflicts are tried again with the current claim. Raises WriteError.
+        Conflicts are tried again with the current claim. `confirm` is asked before an allocation is written into a
+        later version of the claim than the given one; WriteError of it ends the attempt. Raises WriteError.
         """
         current = claim
         for attempt in range(_ATTEMPTS):
@@ -46,7 +59,13 @@ class ClaimWriter:
                     current = await self._step(
                         f"get updated claim {_where(claim)} after conflict", self._fetch, claim
                     )
-                return await self._bind_once(current, allocation, pod)
+                if (
+                    attempt
+                    and confirm is not None
+                    and FINALIZER in (current["metadata"].get("finalizers") or ())
+                ):
+                    await confirm()
+                return await self._bind_once(current, allocation, pod, confirm)
             except _ConflictError as conflict:
                 last = conflict
             except _NoAnswerError:
@@ -56,7 +75,9 @@ class ClaimWriter:
                 return written
         raise WriteError(str(last))
 
-    async def _bind_once(self, claim: Object, allocation: dict[str, Any] | None, pod: Object) -> Object:
+    async def _bind_once(
+        self, claim: Object, allocation: dict[str, Any] | None, pod: Object, confirm: Confirm | None
+    ) -> Object:
         where = _where(claim)
         if claim["metadata"].get("deletionTimestamp"):
             raise WriteError(f"claim {where} got deleted in the meantime")
@@ -70,6 +91,8 @@ class ClaimWriter:
                     FINALIZER,
                 ]
                 claim = await self._step(f"add finalizer to claim {where}", self._put, changed)
+                if confirm is not None:
+                    await confirm()
         changed = _copy(claim)
         status = changed["status"]
         if allocation is not None:
@@ -107,7 +130,9 @@ class ClaimWriter:
             return await call(claim)
         except ClientError as problem:
             kind = _ConflictError if problem.reason == "Conflict" else WriteError
-            raise (kind if problem.code else _NoAnswerError)(f"{what}: {problem.message}") from None
+            kind = kind if problem.code else _NoAnswerError
+            uncertain = problem.code == 0 or problem.code >= 500
+            raise kind(f"{what}: {problem.message}", uncertain=uncertain) from None
 
     async def _outcome(self, claim: Object) -> Object | None:
         """The claim after a write without an answer, or None when it is gone.

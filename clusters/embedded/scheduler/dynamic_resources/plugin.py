@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from allocator import Allocator, CelCache, SliceCache
+from allocator.ledger import LedgerUnavailableError
 from allocator.node_match import NodeSelection, NodeSelectorError
 from clusters.chance import CHANCE
 from clusters.client import ClientError
@@ -38,6 +40,7 @@ from .claim_writer import ClaimWriter, WriteError
 from .filtering import NodeFilter
 from .hints import ClaimHints
 from .pod_claims import UnusableClaimError, claims_of
+from .reservations import Reservations, confirm
 from .scoring import allocation_score
 from .slice_tracker import SliceTracker
 from .state import KEY, PodState, state_of
@@ -58,6 +61,8 @@ class DraAccess:
     clock: Clock
     gates: SchedulerGates
     log: logging.Logger
+    reservations: Reservations | None = None
+    """The ledger that this scheduler shares with others."""
 
 
 class DynamicResources(Plugin):
@@ -119,7 +124,12 @@ class DynamicResources(Plugin):
             if status is not None:
                 return None, status
         if wanted:
-            found.allocator = self._allocator(wanted)
+            further: Sequence[Object] = ()
+            if (reservations := self._access.reservations) is not None:
+                if reservations.problem:
+                    return None, error(reservations.problem)
+                found.seen, further = reservations.plan()
+            found.allocator = self._allocator(wanted, further)
             state.off_loop = True
         state.data[KEY] = found
         return None, None
@@ -162,13 +172,13 @@ class DynamicResources(Plugin):
     def _class(self, name: str) -> Object | None:
         return self._access.classes.get("", name)
 
-    def _allocator(self, claims: Sequence[Object]) -> Allocator:
+    def _allocator(self, claims: Sequence[Object], further: Sequence[Object]) -> Allocator:
         access = self._access
         # A thread reads the classes while the informer goes on; each of them is one unchanging object.
         return Allocator(
             access.gates.all,
             claims,
-            access.claims.allocated_state(),
+            access.claims.allocated_state(further),
             self._class,
             access.slices.slices(),
             access.cel,
@@ -235,6 +245,17 @@ class DynamicResources(Plugin):
                 )
         return None
 
+    async def permit(self, state: CycleState, pod: Object, node: str) -> Status | None:
+        found, reservations = state_of(state), self._access.reservations
+        if found is None or not found.decided or reservations is None or found.seen is None:
+            return None
+        decided = [(found.claims[index], result) for index, result in found.decided.items()]
+        try:
+            found.grant = await reservations.reserve(found.seen, decided)
+        except LedgerUnavailableError as problem:
+            return error(str(problem))
+        return None
+
     async def unreserve(self, state: CycleState, pod: Object, node: str) -> None:
         found = state_of(state)
         if found is None:
@@ -249,6 +270,8 @@ class DynamicResources(Plugin):
                 except ClientError as problem:
                     # The next attempt to schedule the pod comes here again.
                     self._access.log.info("unreserve %s: %s", metadata["name"], problem)
+        if found.grant is not None and not found.uncertain:
+            await found.grant.release()
 
     def has_pre_bind_work(self, state: CycleState) -> bool:
         return state_of(state) is not None
@@ -261,15 +284,23 @@ class DynamicResources(Plugin):
         for index, claim in enumerate(found.claims):
             if is_reserved_for(pod, claim):
                 continue
+            mine = found.grant is not None and index in found.decided
+            check_first = partial(confirm, found.grant, claim["metadata"]["uid"]) if mine else None
+            found.uncertain = True
             try:
-                bound = await self._access.writer.bind(claim, found.decided.get(index), pod)
+                bound = await self._access.writer.bind(claim, found.decided.get(index), pod, check_first)
             except WriteError as problem:
+                found.uncertain = problem.uncertain
                 return error(str(problem))
+            found.uncertain = False
             # Now Unreserve knows what to undo, and other pods see the allocation.
             found.claims[index] = bound
             self._access.claims.cache.assume(bound)
             if index in found.decided:
-                written.append(bound["metadata"]["uid"])
+                uid = bound["metadata"]["uid"]
+                written.append(uid)
+                if found.grant is not None:
+                    await found.grant.commit(uid, int(bound["metadata"]["resourceVersion"]))
         if self._access.gates.binding_conditions and any(has_conditions(claim) for claim in found.claims):
             status = await self._wait_for_conditions(found, pod, node)
             if status is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from allocator import Allocator
+from allocator.ledger import Grant, Seen
 from allocator.node_match import NodeSelection
 from clusters.embedded.scheduler.framework.events import Object
 from clusters.embedded.scheduler.framework.plugin import CycleState
@@ -31,6 +32,12 @@ class PodState:
     """Allocated claims that cannot be used on some node: candidates for deallocation."""
     decided: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Allocations that Reserve decided on, by claim; PreBind writes them."""
+    seen: Seen | None = None
+    """What of a ledger the allocator knows."""
+    grant: Grant | None = None
+    """The decided allocations in the ledger."""
+    uncertain: bool = False
+    """Nobody knows what a failed write has done: what was reserved must not be given back, but expire."""
 
     def to_allocate(self) -> list[tuple[int, Object]]:
         """The claims that need an allocation, with their index."""

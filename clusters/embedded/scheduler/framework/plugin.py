@@ -48,6 +48,10 @@ class NodeStatuses:
         return self.explicit.get(node, self.absent)
 
 
+class OutdatedPlanError(Exception):
+    """Something that the choice of the node rests on has changed and is known now: choose again. The text says what."""
+
+
 class Plugin:
     """A plugin does nothing at the extension points that it does not override.
 
@@ -94,6 +98,10 @@ class Plugin:
 
     def reserve(self, state: CycleState, pod: Object, node: str) -> Status | None:
         """Take what the pod needs, in memory."""
+        return None
+
+    async def permit(self, state: CycleState, pod: Object, node: str) -> Status | None:
+        """Agree with others on what was reserved. Raises OutdatedPlanError."""
         return None
 
     async def unreserve(self, state: CycleState, pod: Object, node: str) -> None:

@@ -159,6 +159,16 @@ class Framework:
                 return status.by(plugin.name)
         return None
 
+    async def run_permit(self, state: CycleState, pod: Object, node: str) -> Status | None:
+        """Ask every plugin until one refuses. Raises OutdatedPlanError."""
+        for plugin in self.plugins:
+            status = await plugin.permit(state, pod, node)
+            if status is not None:
+                if not status.rejected:
+                    status = error(f'running Permit plugin "{plugin.name}": {status.message}')
+                return status.by(plugin.name)
+        return None
+
     async def run_unreserve(self, state: CycleState, pod: Object, node: str) -> None:
         """Undo Reserve, last plugin first."""
         for plugin in reversed(self.plugins):

@@ -1,0 +1,76 @@
+"""The ledger in a Redis server, which several processes and machines may share.
+
+One script on the server does each operation. Redis runs it by itself and as a whole, so that there is nothing between
+a question and its answer, and nothing half done when a client dies. A server that was started anew, or took over from
+another, counts as empty: it may have lost the last reservations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from .interface import FORGOTTEN_AFTER, Ledger
+from .records import LedgerUnavailableError
+
+_PARTS: Final = ("meta", "entries", "held", "changes", "removed", "pending")
+_SECONDS: Final = 5.0
+_KEPT: Final = 3600
+"""How long (seconds) a server keeps a ledger that nobody uses."""
+_SCRIPT: Final = resources.files(__package__).joinpath("ledger.lua").read_text(encoding="utf-8")
+
+
+class RedisLedger(Ledger):
+    """A client of its own; use it in one event loop."""
+
+    def __init__(
+        self, client: Redis, prefix: str, where: str = "Redis", remembered: int = FORGOTTEN_AFTER
+    ) -> None:
+        """`prefix` begins all keys; schedulers of one cluster have the same. `where` is for messages."""
+        self._client = client
+        self._where = where
+        self._remembered = remembered
+        # One hash tag, so that all keys are on one server of a Redis Cluster.
+        self._keys = [f"{{{prefix}}}:{part}" for part in _PARTS]
+        self._script = client.register_script(_SCRIPT)
+
+    async def _call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            text = await self._script(self._keys, [operation, json.dumps(arguments), self._remembered, _KEPT])
+        except (RedisError, OSError, TimeoutError) as error:
+            words = str(error) or type(error).__name__
+            raise LedgerUnavailableError(f"the ledger at {self._where} does not answer: {words}") from None
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.aclose()
+
+
+def connect(url: str, prefix: str) -> RedisLedger:
+    """The ledger at a URL of Redis: redis://, rediss:// or unix://. Raises ValueError for another."""
+    client = Redis.from_url(
+        url,
+        socket_timeout=_SECONDS,
+        socket_connect_timeout=_SECONDS,
+        # Every operation may be asked for twice.
+        retry=Retry(NoBackoff(), 1),
+    )
+    return RedisLedger(client, prefix, without_password(url))
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    scheme, mark, rest = url.partition("://")
+    credentials, at, place = rest.rpartition("@")
+    user = credentials.partition(":")[0]
+    shown = f"{user}:***" if ":" in credentials else credentials
+    return f"{scheme}{mark}{shown}{at}{place}".partition("?")[0]
