@@ -167,6 +167,9 @@ def test_without_any_it_says_what_helps(docker: Docker) -> None:
         ClusterError, match=r"there is no node image of Kubernetes v1\.36\.3 here; .*build-image"
     ):
         node_image(docker.engine, "1.36", quiet)
+    # The image of another patch release would not do.
+    with pytest.raises(ClusterError, match=r'v1\.37\.1 here; .*build-image --kubernetes-version 1\.37\.1"'):
+        node_image(docker.engine, "1.37.1", quiet)
 
 
 def test_what_is_there_is_not_made_again(docker: Docker) -> None:

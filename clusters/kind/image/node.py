@@ -55,8 +55,9 @@ def node_image(engine: Engine, version: str, progress: Progress) -> str:
     if present(engine, own):
         return own
     stock = STOCK.get(release.minor) if release.pinned else None
+    asked = release.minor if release.pinned else release.kubernetes.removeprefix("v")
     hint = (
-        f'"drakit kind build-image --kubernetes-version {release.minor}" makes a node image (root, Debian packages '
+        f'"drakit kind build-image --kubernetes-version {asked}" makes a node image (root, Debian packages '
         f"and Go; minutes), and {ENVIRONMENT} names another one"
     )
     if stock is None:
