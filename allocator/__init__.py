@@ -6,9 +6,10 @@ Pure: no I/O, no clock. `Allocator` answers for one pod; `AllocatedDevices` keep
 from .allocator import Allocator
 from .errors import AllocationCancelledError, AllocationError, NodeError
 from .features import Implementation
-from .model import DeviceID, PoolID, SliceCache
+from .model import DeviceID, PoolID
 from .node_match import NodeSelection, NodeSelectorError
 from .selectors import CelCache
+from .slice_cache import SliceCache
 from .state import AllocatedDevices, AllocatedState, SharedDeviceID, allocated
 
 __all__ = [

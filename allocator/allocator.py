@@ -13,13 +13,14 @@ from .constraints import Constraint, DistinctAttribute, MatchAttribute, static_a
 from .counters import Baseline, PoolCounters
 from .errors import AllocationCancelledError, AllocationError, NodeError
 from .features import Features, Implementation
-from .model import Device, PoolID, SliceCache
+from .model import Device, PoolID
 from .node_match import NodeSelectorError
-from .pools import Pool, SliceIndex, gather
-from .requests import Claim, ClassLookup, Request, claim_name, read_requests
+from .pools import NodePools, Pool, SliceIndex, gather
+from .requests import Claim, ClassLookup, Request, RequestPlan, claim_name, read_requests
 from .results import allocation_result
 from .search import ClaimPlan, Search, Surroundings
 from .selectors import CelCache
+from .slice_cache import SliceCache
 from .state import AllocatedState
 
 
@@ -35,6 +36,10 @@ class _Cluster:
     new_share_id: Callable[[], str]
     baselines: dict[tuple[PoolID, frozenset[str]], Baseline]
     """What allocated devices leave of a pool, by its id and the names of the slices that a node sees."""
+    requests: dict[tuple[int, ...], tuple[Sequence[Claim], list[Sequence[RequestPlan]]]]
+    """The requests of claims, by the identities of these, where they are the same for all nodes."""
+    roomy: dict[tuple[Request, int], bool]
+    """Whether a request fits into an unused device, by the identity of the device's capacities."""
 
 
 class Allocator:
@@ -70,10 +75,12 @@ class Allocator:
             features=features,
             state=state,
             classes=classes,
-            index=SliceIndex((slice_cache or SliceCache()).parsed(slices), features),
+            index=(slice_cache or SliceCache()).index(slices, features),
             cel=cel,
             new_share_id=new_share_id,
             baselines={},
+            requests={},
+            roomy={},
         )
 
     def allocate(
@@ -111,10 +118,27 @@ class _Attempt:
         self._claims = claims
         self._cancelled = cancelled
         self._matches: dict[tuple[Request, Device], bool] = {}
-        self._pools = gather(cluster.index, node, self._features)
-        self._by_id = {pool.id: pool for pool in self._pools}
+        self._found = _pools_of(cluster, node)
+        self._pools = self._found.pools
 
     def result(self) -> list[dict[str, Any]]:
+        plans = self._plans()
+        if not self._nothing_left(plans):
+            search = Search(plans, self._surroundings())
+            if search.run():
+                return self._results(search, plans)
+        if self._found.invalid:
+            raise NodeError(self._found.invalid)
+        return []
+
+    def _plans(self) -> list[ClaimPlan]:
+        key = tuple(map(id, self._claims))
+        known = self._cluster.requests.get(key)
+        if known is not None:
+            return [
+                ClaimPlan(requests, self._constraints(claim))
+                for claim, requests in zip(self._claims, known[1], strict=True)
+            ]
         plans = [
             ClaimPlan(
                 read_requests(claim, self._features, self._cluster.classes, self._collect),
@@ -122,23 +146,34 @@ class _Attempt:
             )
             for claim in self._claims
         ]
-        candidates = tuple(chain.from_iterable(pool.devices for pool in self._pools if pool.usable))
-        around = Surroundings(
+        choices = chain.from_iterable(request.choices for plan in plans for request in plan.requests)
+        if not any(choice.takes_all for choice in choices):
+            self._cluster.requests[key] = (self._claims, [plan.requests for plan in plans])
+        return plans
+
+    def _nothing_left(self, plans: Sequence[ClaimPlan]) -> bool:
+        """Whether the first request can have no device, because all that the node has are in use."""
+        if not plans or not plans[0].requests:
+            return False
+        if any(not choice.needs_free_devices for choice in plans[0].requests[0].choices):
+            return False
+        if self._cancelled():
+            raise AllocationCancelledError
+        return self._found.device_ids <= self._cluster.state.devices
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
             features=self._features,
             state=self._cluster.state,
-            candidates=candidates,
+            candidates=self._found.candidates,
             node_features=frozenset((self._node.get("status") or {}).get("declaredFeatures") or ()),
             selectable=self._selectable,
             counters=self._counters,
             new_share_id=self._cluster.new_share_id,
             cancelled=self._cancelled,
         )
-        search = Search(plans, around)
-        if not search.run():
-            invalid = sum(1 for pool in self._pools if pool.invalid_reason)
-            if invalid:
-                raise NodeError(invalid)
-            return []
+
+    def _results(self, search: Search, plans: Sequence[ClaimPlan]) -> list[dict[str, Any]]:
         return [
             allocation_result(
                 claim,
@@ -224,7 +259,7 @@ class _Attempt:
             raise AllocationError(str(error)) from None
 
     def _counters(self, pool_id: PoolID) -> PoolCounters:
-        pool = self._by_id[pool_id]
+        pool = self._found.by_id[pool_id]
         return PoolCounters(self._baseline(pool), self._features.compatibility_groups)
 
     def _baseline(self, pool: Pool) -> Baseline:
@@ -237,6 +272,15 @@ class _Attempt:
             known = Baseline.of(pool, (device for device in pool.all_devices() if device.id in in_use))
             self._cluster.baselines[pool.id, names] = known
         return known
+
+
+def _pools_of(cluster: _Cluster, node: Mapping[str, Any]) -> NodePools:
+    """The pools of the node, from an earlier pod if nothing has changed since."""
+    gathered, name = cluster.index.gathered, node["metadata"]["name"]
+    found = gathered.get(name)
+    if found is None or found.node is not node:
+        found = gathered[name] = NodePools(node, gather(cluster.index, node, cluster.features))
+    return found
 
 
 def _never() -> bool:

@@ -25,6 +25,15 @@ _Set = tuple[str, frozenset[Any]]
 class Constraint(Protocol):
     """One constraint of one claim during one search."""
 
+    @property
+    def name(self) -> str:
+        """The fully qualified name of the attribute."""
+        ...
+
+    def covers(self, request: Request) -> bool:
+        """Whether devices of the request are under it."""
+        ...
+
     def add(self, request: Request, device: Device) -> bool:
         """Take the device in, unless that breaks the rule."""
         ...
@@ -43,17 +52,21 @@ class MatchAttribute:
 
     def __init__(self, requests: frozenset[str], name: str, lists: bool, lookup: Lookup) -> None:
         self._requests = requests
-        self._name = name
+        self.name = name
         self._lists = lists
         self._lookup = lookup
         self._values: list[_Value | _Set | None] = []
         """With lists: what the devices up to here have in common. Otherwise: the value of each."""
 
+    def covers(self, request: Request) -> bool:
+        """See Constraint."""
+        return request.named_in(self._requests)
+
     def add(self, request: Request, device: Device) -> bool:
         """See Constraint."""
         if not request.named_in(self._requests):
             return True
-        attribute = self._lookup(request, device, self._name)
+        attribute = self._lookup(request, device, self.name)
         if attribute is None:
             return False
         value: _Value | _Set | None
@@ -87,16 +100,20 @@ class DistinctAttribute:
 
     def __init__(self, requests: frozenset[str], name: str, lists: bool, lookup: Lookup) -> None:
         self._requests = requests
-        self._name = name
+        self.name = name
         self._lists = lists
         self._lookup = lookup
         self._values: list[_Value | _Set | None] = []
+
+    def covers(self, request: Request) -> bool:
+        """See Constraint."""
+        return request.named_in(self._requests)
 
     def add(self, request: Request, device: Device) -> bool:
         """See Constraint."""
         if not request.named_in(self._requests):
             return True
-        attribute = self._lookup(request, device, self._name)
+        attribute = self._lookup(request, device, self.name)
         if attribute is None:
             return False
         value: _Value | _Set | None

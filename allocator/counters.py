@@ -108,9 +108,15 @@ class PoolCounters:
             else:
                 self._members[name] = before
 
+    @property
+    def used(self) -> bool:
+        """Whether something is taken."""
+        return bool(self._undo)
+
     def state(self) -> Hashable:
         """Equal states of the same pool admit the same devices."""
-        return frozenset(self._taken.items()), frozenset(self._members.items())
+        taken = frozenset(entry for entry in self._taken.items() if not entry[1].is_zero())
+        return taken, frozenset(self._members.items())
 
     def _admitted(self, device: Device) -> dict[str, Members] | None:
         """The members of the touched counter sets with the device, None if one does not admit it."""

@@ -18,10 +18,11 @@ from .errors import AllocationCancelledError, AllocationError, NodeError
 from .explain_blocking import Blocking, Question, find_blocking
 from .explain_devices import DeviceOutcome, NodeView, PoolNote, RequestOutcome
 from .features import Features
-from .model import DeviceID, SliceCache
+from .model import DeviceID
 from .pools import SliceIndex
 from .requests import Claim, ClassLookup, claim_name
 from .selectors import CelCache
+from .slice_cache import SliceCache
 from .state import AllocatedState
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -114,6 +115,20 @@ class Device:
         )
 
     @cached_property
+    def traits(self) -> str:
+        """Everything but attributes that a search looks at in a device: equal texts, equal treatment."""
+        spec = self.spec
+        consumes = spec.get("consumesCounters")
+        parts = (
+            bool(spec.get("allowMultipleAllocations")),
+            spec.get("capacity"),
+            spec.get("taints"),
+            self.slice.skip_node_operations,
+            consumes and (self.slice.pool_id, consumes),
+        )
+        return sys.intern(repr(parts))
+
+    @cached_property
     def nodes(self) -> NodeSelection:
         """The device's own node selection; counts only in slices with perDeviceNodeSelection."""
         return NodeSelection.of(self.spec)
@@ -164,26 +179,3 @@ class Slice:
 
 def _counters(entries: Mapping[str, Any] | None) -> Mapping[str, Quantity]:
     return {name: Quantity.parse(str(entry["value"])) for name, entry in (entries or {}).items()}
-
-
-class SliceCache:
-    """Parsed slices, kept while the same objects are asked for again.
-
-    Objects are known by identity: an informer hands out the same dict until the slice changes. What is not asked
-    for any more is forgotten. Safe for use by several threads (a race only parses twice).
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Mapping[str, Any], Slice]] = {}
-
-    def parsed(self, slices: Iterable[Mapping[str, Any]]) -> list[Slice]:
-        """The records of the objects, in the same order."""
-        before, known, result = self._known, {}, []
-        for slice in slices:
-            entry = before.get(id(slice))
-            if entry is None or entry[0] is not slice:
-                entry = (slice, Slice.of(slice))
-            known[id(slice)] = entry
-            result.append(entry[1])
-        self._known = known
-        return result

@@ -15,7 +15,7 @@ from dra_api.quantity import Quantity
 
 from .errors import AllocationError
 from .features import Features
-from .model import Device, PoolID, Slice
+from .model import Device, DeviceID, PoolID, Slice
 from .node_match import NodeSelectorError
 
 
@@ -51,10 +51,40 @@ class Pool:
         return chain(self.devices, *(entry.devices for entry in self.other_slices))
 
 
-class SliceIndex:
-    """The slices of a cluster, sorted by what a node needs to look at."""
+@dataclass(frozen=True, eq=False)
+class NodePools:
+    """The pools of a node, and what follows from them."""
 
-    def __init__(self, slices: Sequence[Slice], features: Features) -> None:
+    node: Mapping[str, Any]
+    pools: Sequence[Pool]
+    """In the order in which they are tried."""
+
+    @cached_property
+    def candidates(self) -> tuple[Device, ...]:
+        """Devices of usable pools in the order in which they are tried."""
+        return tuple(chain.from_iterable(pool.devices for pool in self.pools if pool.usable))
+
+    @cached_property
+    def device_ids(self) -> frozenset[DeviceID]:
+        """The ids of the candidates."""
+        return frozenset(device.id for device in self.candidates)
+
+    @cached_property
+    def invalid(self) -> int:
+        """How many pools are invalid."""
+        return sum(1 for pool in self.pools if pool.invalid_reason)
+
+    @cached_property
+    def by_id(self) -> Mapping[PoolID, Pool]:
+        """The pools by their ids."""
+        return {pool.id: pool for pool in self.pools}
+
+
+class SliceIndex:
+    """The slices of a cluster, sorted by what a node needs to look at, with the pools of nodes that were looked at."""
+
+    def __init__(self, slices: Sequence[Slice], features: Features, before: SliceIndex | None = None) -> None:
+        """`before`: the index of a moment ago for the same features; what it knows of nodes is taken over."""
         self._on_node: dict[str, list[Slice]] = {}
         self._shared: list[Slice] = []
         for entry in slices:
@@ -65,6 +95,10 @@ class SliceIndex:
         self._slices = slices
         # The stable implementation looks at all slices as they come; the order decides which one speaks for a pool.
         self._places = {entry: place for place, entry in enumerate(slices)} if features.stable else None
+        self.gathered: dict[str, NodePools] = {}
+        """Node name -> its pools, right as long as the node is the same object."""
+        if before is not None and not features.stable:
+            self.gathered = self._still_right(before)
 
     def for_node(self, name: str) -> list[Slice]:
         """Slices that may concern the node."""
@@ -76,6 +110,25 @@ class SliceIndex:
     def of_pool(self, pool: PoolID) -> Sequence[Slice]:
         """All slices of a pool, whatever node and generation."""
         return self._by_pool.get(pool, ())
+
+    def _still_right(self, before: SliceIndex) -> dict[str, NodePools]:
+        """What an earlier index has gathered, but for nodes that have slices of a pool that changed."""
+        if self._shared != before._shared:
+            return {}
+        changed = {entry.header.pool_id for entry in {*self._slices} ^ {*before._slices}}
+        concerned = {
+            entry.header.node_name
+            for index in (self, before)
+            for pool in changed
+            for entry in index.of_pool(pool)
+        }
+        if None in concerned or "" in concerned:
+            return {}
+        return {
+            name: pools
+            for name, pools in before.gathered.items()
+            if name not in concerned and self._on_node.get(name) == before._on_node.get(name)
+        }
 
     @cached_property
     def _by_pool(self) -> dict[PoolID, list[Slice]]:

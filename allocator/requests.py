@@ -49,6 +49,11 @@ class Request:
         """The name in results: `request` or `request/subrequest`."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
+    @property
+    def needs_free_devices(self) -> bool:
+        """Whether it needs devices, and none that is in use will do."""
+        return self.count > 0 and not self.takes_all and not self.admin_access
+
     def named_in(self, names: frozenset[str]) -> bool:
         """Whether a list of request names covers this one; an empty list covers all."""
         if not names or self.full_name in names:

@@ -2,14 +2,15 @@
 
 Depth first over claims, their requests and the devices of each request; the first complete solution wins, so the
 order of pools, slices, devices and alternatives is a preference. Within a request only combinations are tried, not
-permutations. Situations that led nowhere are remembered, which changes no result, only how soon there is none: the
-search is exponential otherwise.
+permutations. What led nowhere is not tried again with devices that are alike (`likeness`), which changes no result,
+only how soon there is one, or none: the search is exponential otherwise.
 
 Source: dynamic-resource-allocation v0.37.2 `structured/internal/experimental/allocator_experimental.go`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -22,6 +23,7 @@ from .constraints import Constraint
 from .counters import PoolCounters
 from .errors import AllocationCancelledError, AllocationError
 from .features import Features
+from .likeness import IRRELEVANT, Likeness, countable
 from .model import Device, DeviceID, PoolID
 from .requests import MAX_RESULTS, Request, RequestPlan
 from .state import AllocatedState, add_amounts, remove_amounts
@@ -107,8 +109,8 @@ class Search:
         self._counters: dict[PoolID, PoolCounters] = {}
         self._failed: dict[Hashable, _Outcome] = {}
         """Situations at the beginning of a request that led nowhere."""
-        self._completed = 0
-        """How often the devices of a request were complete."""
+        self._likeness: dict[tuple[int, int], Likeness] = {}
+        """(claim, request) -> which devices are alike from there on."""
         self.picks: list[list[Pick]] = [[] for _ in plans]
         """For each claim its devices in the order of the requests."""
         self.chosen: dict[tuple[int, int], Request] = {}
@@ -137,24 +139,32 @@ class Search:
     def _request(self, claim: int, number: int) -> _Step:
         """Satisfy a request of a claim and all that come after it."""
         self._check_cancelled()
+        claim, number = self._position(claim, number)
         if claim == len(self._plans):
             return _Outcome.FOUND
-        requests = self._plans[claim].requests
-        if number == len(requests):
-            return (yield self._request(claim + 1, 0))
-        situation = self._situation(claim, number)
-        outcome = self._failed.get(situation) or (yield self._choices(claim, number, requests[number]))
+        known = self._failed.get(self._situation(claim, number)) if self._failed else None
+        if known is not None:
+            return known
+        request = self._plans[claim].requests[number]
+        if request.prioritized:
+            outcome = yield self._alternatives(claim, number, request)
+        else:
+            outcome = yield self._devices(claim, number, request.choices[0], 0, 0, {})
         if outcome is not _Outcome.FOUND and len(self._failed) < _MAX_REMEMBERED:
-            self._failed[situation] = outcome
+            self._failed[self._situation(claim, number)] = outcome
         return outcome
 
-    def _choices(self, claim: int, number: int, request: RequestPlan) -> _Step:
+    def _position(self, claim: int, number: int) -> tuple[int, int]:
+        """The next request, which may be that of a later claim."""
+        while claim < len(self._plans) and number == len(self._plans[claim].requests):
+            claim, number = claim + 1, 0
+        return claim, number
+
+    def _alternatives(self, claim: int, number: int, request: RequestPlan) -> _Step:
         """Satisfy a request by the first alternative that works out."""
-        if not request.prioritized:
-            return (yield self._devices(claim, number, request.choices[0], 0, 0, set()))
         all_too_many = True
         for choice in request.choices:
-            outcome = yield self._devices(claim, number, choice, 0, 0, set())
+            outcome = yield self._devices(claim, number, choice, 0, 0, {})
             if outcome is _Outcome.TOO_MANY:
                 continue
             all_too_many = False
@@ -164,17 +174,23 @@ class Search:
         return _Outcome.TOO_MANY if all_too_many else _Outcome.IMPOSSIBLE
 
     def _devices(
-        self, claim: int, number: int, request: Request, index: int, start: int, failed: set[Hashable]
+        self,
+        claim: int,
+        number: int,
+        request: Request,
+        index: int,
+        start: int,
+        failed: dict[Hashable, int],
     ) -> _Step:
         """Find devices for a request from its `index`-th on, beginning with candidate `start`.
 
-        `failed` are situations inside of this request in which its own devices did not suffice.
+        `failed` are situations inside of this request that led nowhere, with the first candidate that was tried; they
+        do not lead anywhere with fewer candidates either.
         """
         self._check_cancelled()
         if request.takes_all and not request.devices:
             return _Outcome.IMPOSSIBLE
         if index >= request.count:
-            self._completed += 1
             return (yield self._request(claim, number + 1))
         if request.count - index > MAX_RESULTS - len(self.picks[claim]):
             return _Outcome.TOO_MANY
@@ -186,10 +202,26 @@ class Search:
             if outcome is not _Outcome.FOUND:
                 self._give_back(claim, request, request.devices[index], taken)
             return outcome
-        situation = (index, start, *self._limits(claim))
-        if situation in failed:
+        least = failed.get(self._inner_situation(claim, number, index)) if failed else None
+        if least is not None and least <= start:
             return _Outcome.IMPOSSIBLE
-        completed = self._completed
+        outcome = yield from self._combinations(claim, number, request, index, start, failed)
+        if outcome is _Outcome.IMPOSSIBLE and len(failed) < _MAX_REMEMBERED:
+            failed[self._inner_situation(claim, number, index)] = start
+        return outcome
+
+    def _combinations(
+        self,
+        claim: int,
+        number: int,
+        request: Request,
+        index: int,
+        start: int,
+        failed: dict[Hashable, int],
+    ) -> _Step:
+        """Try each candidate from `start` on as the device with this index."""
+        last = index + 1 == request.count
+        hopeless: set[Hashable] = set()
         candidates = self._around.candidates
         for position in range(start, len(candidates)):
             device = candidates[position]
@@ -199,35 +231,77 @@ class Search:
                 continue
             if self._features.consumable_capacity and not self._has_capacity(request, device):
                 continue
+            if hopeless and self._standing(self._alike(claim, number), device) in hopeless:
+                continue
             taken = self._take(claim, request, device)
             if taken is None:
                 continue
-            outcome = yield self._devices(claim, number, request, index + 1, position + 1, failed)
+            if last:
+                outcome = yield self._request(claim, number + 1)
+            else:
+                outcome = yield self._devices(claim, number, request, index + 1, position + 1, failed)
             if outcome is _Outcome.FOUND:
                 return outcome
             self._give_back(claim, request, device, taken)
             if outcome is _Outcome.TOO_MANY:
                 return outcome
-        if completed == self._completed and len(failed) < _MAX_REMEMBERED:
-            failed.add(situation)
+            hopeless.add(self._standing(self._alike(claim, number), device))
         return _Outcome.IMPOSSIBLE
 
-    def _situation(self, claim: int, number: int) -> Hashable:
-        """All that matters for what comes after earlier requests."""
+    def _alike(self, claim: int, number: int) -> Likeness:
+        """Which devices are alike for a request and all that come after it."""
+        claim, number = self._position(claim, number)
+        found = self._likeness.get((claim, number))
+        if found is None:
+            plans = self._plans[claim:]
+            coming = [plan.requests[number if place == 0 else 0 :] for place, plan in enumerate(plans)]
+            found = self._likeness[claim, number] = Likeness(
+                [choice for requests in coming for request in requests for choice in request.choices],
+                sorted({constraint.name for plan in plans for constraint in plan.constraints}),
+                self._around.state,
+                self._around.selectable,
+                countable=countable([plan.requests for plan in self._plans]),
+            )
+        return found
+
+    def _standing(self, likeness: Likeness, device: Device) -> Hashable:
+        """The kind of a device, and what this attempt has done with it."""
+        consumed = self._consuming.get(device.id)
         return (
-            claim,
-            number,
-            len(self.picks[claim]),
-            frozenset((device, *claims) for device, claims in self._holders.items() if claims),
-            frozenset((device, frozenset(sums.items())) for device, sums in self._consuming.items()),
-            *self._limits(claim),
+            likeness.kind(device),
+            tuple(self._holders.get(device.id, ())),
+            None if consumed is None else frozenset(consumed.items()),
         )
 
-    def _limits(self, claim: int) -> tuple[Hashable, ...]:
-        """What constraints and counters still allow."""
-        states: list[Hashable] = [constraint.state() for constraint in self._plans[claim].constraints]
-        states.extend(counters.state() for counters in self._counters.values())
-        return tuple(states)
+    def _situation(self, claim: int, number: int) -> Hashable:
+        """All that matters for a request and for what comes after it."""
+        return claim, number, len(self.picks[claim]), self._done(claim, number), self._limits(claim, number)
+
+    def _inner_situation(self, claim: int, number: int, index: int) -> Hashable:
+        """The same in the midst of a request, but for the candidates that are left."""
+        return index, self._done(claim, number + 1), self._limits(claim, number)
+
+    def _done(self, claim: int, number: int) -> Hashable:
+        """What was done with devices, as far as it matters from a request on."""
+        likeness = self._alike(claim, number)
+        touched = {pick.device for picks in self.picks for pick in picks}
+        standings = Counter(
+            self._standing(likeness, device) for device in touched if likeness.kind(device) != IRRELEVANT
+        )
+        return frozenset(standings.items())
+
+    def _limits(self, claim: int, number: int) -> Hashable:
+        """What counters and the constraints of a claim still allow from a request on."""
+        plan = self._plans[claim]
+        choices = [choice for request in plan.requests[number:] for choice in request.choices]
+        return (
+            *(
+                constraint.state()
+                for constraint in plan.constraints
+                if any(constraint.covers(choice) for choice in choices)
+            ),
+            frozenset((pool, counters.state()) for pool, counters in self._counters.items() if counters.used),
+        )
 
     def _check_cancelled(self) -> None:
         if self._around.cancelled():

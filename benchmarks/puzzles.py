@@ -1,7 +1,7 @@
 """Claims that need long searches: lines for one node, made from a name and a size.
 
-Every puzzle is small enough to be decided by hand: what is wanted is more than there is, by one, or fits in one late way.
-The search of upstream tries all combinations before it knows.
+Every puzzle is decided by a thought: what is wanted is more than there is, by one, or fits in one late way. The search of
+upstream tries all combinations before it knows.
 """
 
 from __future__ import annotations

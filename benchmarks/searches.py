@@ -1,7 +1,6 @@
 """Long searches, beside Kubernetes' allocator: `python -m benchmarks.searches`.
 
-Puzzles of `benchmarks.puzzles` at sizes at which upstream needs 10 to 120 s on one processor. The answers must be equal.
-Ours is the least of some runs, everything from the decoded line on; upstream's is one run of its allocator alone.
+Puzzles of `benchmarks.puzzles` at sizes at which upstream needs 10 to 120 s on one processor. Answers must be equal. Ours is the least of some runs, everything from the decoded line on; upstream's is one run of its allocator alone.
 """
 
 from __future__ import annotations

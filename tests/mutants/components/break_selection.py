@@ -160,7 +160,7 @@ def all_of_the_rest() -> None:
     real = _Attempt._collect
 
     def collect(self: _Attempt, request: Any) -> list[Any]:
-        return [device for device in real(self, request) if device.id not in self._owner._state.devices]
+        return [device for device in real(self, request) if device.id not in self._cluster.state.devices]
 
     _Attempt._collect = collect  # type: ignore[method-assign]
 
