@@ -87,7 +87,7 @@ def judge_capabilities(facts: Capabilities) -> Finding:
         return warning(
             "not to be had by this process: if the engine lacks it too, nodes end with "
             '"unable to apply caps: operation not permitted"',
-            "stop that engine: as root drakit starts one of its own, which does without",
+            "set DRAKIT_ENGINE=private: as root drakit starts an engine of its own, which does without",
         )
     return unknown("not to be had by this process; no engine answers that could say more")
 
