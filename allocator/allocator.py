@@ -18,8 +18,9 @@ from .node_match import NodeSelectorError
 from .pools import NodePools, Pool, SliceIndex, gather
 from .requests import Claim, ClassLookup, Request, RequestPlan, claim_name, read_requests
 from .results import allocation_result
-from .search import ClaimPlan, Search, Surroundings
+from .search import Search
 from .selectors import CelCache
+from .situations import ClaimPlan, Surroundings
 from .slice_cache import SliceCache
 from .state import AllocatedState
 

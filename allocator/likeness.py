@@ -38,6 +38,7 @@ class Likeness:
         `countable`: no claim can get too many devices. A search that ends for that reason has not looked at
         everything, so that it depends on the order of devices what it has met by then.
         """
+        self.nothing_to_come = not choices
         self._choices = choices
         self._attributes = attributes
         self._state = state

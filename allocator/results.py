@@ -9,7 +9,7 @@ from .errors import AllocationError
 from .features import Features
 from .model import DeviceID
 from .requests import Claim, Request
-from .search import Pick
+from .situations import Pick
 
 
 def allocation_result(

@@ -10,8 +10,7 @@ Source: dynamic-resource-allocation v0.37.2 `structured/internal/experimental/al
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -19,55 +18,17 @@ from typing import Final
 from dra_api.quantity import Quantity
 
 from .capacity import CapacityError, consumption, fits
-from .constraints import Constraint
 from .counters import PoolCounters
 from .errors import AllocationCancelledError, AllocationError
-from .features import Features
-from .likeness import IRRELEVANT, Likeness, countable
 from .model import Device, DeviceID, PoolID
 from .requests import MAX_RESULTS, Request, RequestPlan
-from .state import AllocatedState, add_amounts, remove_amounts
+from .situations import ClaimPlan, Pick, Situations, Surroundings
+from .state import add_amounts, remove_amounts
 from .taints import all_tolerated
 
 _OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 _MAX_REMEMBERED: Final = 100_000  # situations; keeps hopeless searches from eating memory
 _NOTHING: Final[Mapping[str, Quantity]] = {}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pick:
-    """A device that was given to a request. Shares have an id and say what they consume."""
-
-    request: Request
-    device: Device
-    share_id: str | None = None
-    consumed: Mapping[str, Quantity] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimPlan:
-    """What to find for a claim."""
-
-    requests: Sequence[RequestPlan]
-    constraints: Sequence[Constraint]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the search looks at and does not change."""
-
-    features: Features
-    state: AllocatedState
-    candidates: Sequence[Device]
-    """Devices of usable pools in the order in which they are tried."""
-    node_features: frozenset[str]
-    """The features that the node declares."""
-    selectable: Callable[[Request, Device], bool]
-    """Whether selectors and node selection admit the device."""
-    counters: Callable[[PoolID], PoolCounters]
-    """Fresh counters of a pool."""
-    new_share_id: Callable[[], str]
-    cancelled: Callable[[], bool]
 
 
 class _Outcome(Enum):
@@ -109,10 +70,11 @@ class Search:
         self._counters: dict[PoolID, PoolCounters] = {}
         self._failed: dict[Hashable, _Outcome] = {}
         """Situations at the beginning of a request that led nowhere."""
-        self._likeness: dict[tuple[int, int], Likeness] = {}
-        """(claim, request) -> which devices are alike from there on."""
         self.picks: list[list[Pick]] = [[] for _ in plans]
         """For each claim its devices in the order of the requests."""
+        self._situations = Situations(
+            plans, around, self.picks, self._holders, self._consuming, self._counters
+        )
         self.chosen: dict[tuple[int, int], Request] = {}
         """(claim, request) -> the alternative that was taken, for prioritised lists."""
 
@@ -142,7 +104,7 @@ class Search:
         claim, number = self._position(claim, number)
         if claim == len(self._plans):
             return _Outcome.FOUND
-        known = self._failed.get(self._situation(claim, number)) if self._failed else None
+        known = self._failed.get(self._situations.before(claim, number)) if self._failed else None
         if known is not None:
             return known
         request = self._plans[claim].requests[number]
@@ -151,7 +113,7 @@ class Search:
         else:
             outcome = yield self._devices(claim, number, request.choices[0], 0, 0, {})
         if outcome is not _Outcome.FOUND and len(self._failed) < _MAX_REMEMBERED:
-            self._failed[self._situation(claim, number)] = outcome
+            self._failed[self._situations.before(claim, number)] = outcome
         return outcome
 
     def _position(self, claim: int, number: int) -> tuple[int, int]:
@@ -202,12 +164,12 @@ class Search:
             if outcome is not _Outcome.FOUND:
                 self._give_back(claim, request, request.devices[index], taken)
             return outcome
-        least = failed.get(self._inner_situation(claim, number, index)) if failed else None
+        least = failed.get(self._situations.within(claim, number, index)) if failed else None
         if least is not None and least <= start:
             return _Outcome.IMPOSSIBLE
         outcome = yield from self._combinations(claim, number, request, index, start, failed)
         if outcome is _Outcome.IMPOSSIBLE and len(failed) < _MAX_REMEMBERED:
-            failed[self._inner_situation(claim, number, index)] = start
+            failed[self._situations.within(claim, number, index)] = start
         return outcome
 
     def _combinations(
@@ -229,79 +191,25 @@ class Search:
                 continue
             if not self._around.selectable(request, device):
                 continue
+            if hopeless and self._situations.standing(claim, number, device) in hopeless:
+                continue
             if self._features.consumable_capacity and not self._has_capacity(request, device):
                 continue
-            if hopeless and self._standing(self._alike(claim, number), device) in hopeless:
-                continue
             taken = self._take(claim, request, device)
-            if taken is None:
-                continue
-            if last:
-                outcome = yield self._request(claim, number + 1)
-            else:
-                outcome = yield self._devices(claim, number, request, index + 1, position + 1, failed)
-            if outcome is _Outcome.FOUND:
-                return outcome
-            self._give_back(claim, request, device, taken)
-            if outcome is _Outcome.TOO_MANY:
-                return outcome
-            hopeless.add(self._standing(self._alike(claim, number), device))
+            if taken is not None:
+                if last:
+                    outcome = yield self._request(claim, number + 1)
+                else:
+                    outcome = yield self._devices(claim, number, request, index + 1, position + 1, failed)
+                if outcome is _Outcome.FOUND:
+                    return outcome
+                self._give_back(claim, request, device, taken)
+                if outcome is _Outcome.TOO_MANY:
+                    return outcome
+            elif not self._failed and not failed:
+                continue  # a search that did not go back yet need not know what is alike
+            hopeless.add(self._situations.standing(claim, number, device))
         return _Outcome.IMPOSSIBLE
-
-    def _alike(self, claim: int, number: int) -> Likeness:
-        """Which devices are alike for a request and all that come after it."""
-        claim, number = self._position(claim, number)
-        found = self._likeness.get((claim, number))
-        if found is None:
-            plans = self._plans[claim:]
-            coming = [plan.requests[number if place == 0 else 0 :] for place, plan in enumerate(plans)]
-            found = self._likeness[claim, number] = Likeness(
-                [choice for requests in coming for request in requests for choice in request.choices],
-                sorted({constraint.name for plan in plans for constraint in plan.constraints}),
-                self._around.state,
-                self._around.selectable,
-                countable=countable([plan.requests for plan in self._plans]),
-            )
-        return found
-
-    def _standing(self, likeness: Likeness, device: Device) -> Hashable:
-        """The kind of a device, and what this attempt has done with it."""
-        consumed = self._consuming.get(device.id)
-        return (
-            likeness.kind(device),
-            tuple(self._holders.get(device.id, ())),
-            None if consumed is None else frozenset(consumed.items()),
-        )
-
-    def _situation(self, claim: int, number: int) -> Hashable:
-        """All that matters for a request and for what comes after it."""
-        return claim, number, len(self.picks[claim]), self._done(claim, number), self._limits(claim, number)
-
-    def _inner_situation(self, claim: int, number: int, index: int) -> Hashable:
-        """The same in the midst of a request, but for the candidates that are left."""
-        return index, self._done(claim, number + 1), self._limits(claim, number)
-
-    def _done(self, claim: int, number: int) -> Hashable:
-        """What was done with devices, as far as it matters from a request on."""
-        likeness = self._alike(claim, number)
-        touched = {pick.device for picks in self.picks for pick in picks}
-        standings = Counter(
-            self._standing(likeness, device) for device in touched if likeness.kind(device) != IRRELEVANT
-        )
-        return frozenset(standings.items())
-
-    def _limits(self, claim: int, number: int) -> Hashable:
-        """What counters and the constraints of a claim still allow from a request on."""
-        plan = self._plans[claim]
-        choices = [choice for request in plan.requests[number:] for choice in request.choices]
-        return (
-            *(
-                constraint.state()
-                for constraint in plan.constraints
-                if any(constraint.covers(choice) for choice in choices)
-            ),
-            frozenset((pool, counters.state()) for pool, counters in self._counters.items() if counters.used),
-        )
 
     def _check_cancelled(self) -> None:
         if self._around.cancelled():
@@ -315,6 +223,8 @@ class Search:
         return not holders and device not in self._around.state.devices
 
     def _has_capacity(self, request: Request, device: Device) -> bool:
+        if not device.capacity and not request.capacity:
+            return True
         try:
             return fits(
                 device.capacity,

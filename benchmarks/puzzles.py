@@ -1,17 +1,24 @@
 """Claims that need long searches: lines for one node, made from a name and a size.
 
-Every puzzle is decided by a thought: what is wanted is more than there is, by one, or fits in one late way. The search of
-upstream tries all combinations before it knows.
+Families are decided by a thought: what is wanted is more than there is, by one, or fits in one late way. The search of
+upstream tries all combinations before it knows. `mixed` puzzles are drawn at random.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 Object = dict[str, Any]
 
 DRIVER = "gpu.example.com"
+SELECTORS = (
+    f'device.attributes["{DRIVER}"].old',
+    f'!device.attributes["{DRIVER}"].old',
+    f'device.attributes["{DRIVER}"].numa != 1',
+    f'device.attributes["{DRIVER}"].switch < 2',
+)
 
 
 def match(size: int) -> Object:
@@ -34,8 +41,8 @@ def counters(size: int) -> Object:
         for index in range(size + 2):
             consumed = [{"counterSet": f"gpu-{gpu}", "counters": {"memory": {"value": str(1 + index % 2)}}}]
             devices.append({**_device(100 * gpu + index, numa=gpu), "consumesCounters": consumed})
-    ones, rest = size // 2 + 1, size - (size // 2 + 1)
-    fitting = 2 * (ones + rest // 2)
+    ones = (size + 3) // 2
+    fitting = 2 * (ones + (size - ones) // 2)
     return _line(devices, [_claim([_exactly("parts", fitting + 1)])], sets)
 
 
@@ -73,6 +80,48 @@ def late(size: int) -> Object:
     devices = [_device(index, first=index < 3) for index in range(size)]
     first = [{"cel": {"expression": f'device.attributes["{DRIVER}"].first'}}]
     return _line(devices, [_claim([_exactly("any", size // 2), _exactly("first", 2, selectors=first)])])
+
+
+def mixed(seed: int, devices: int) -> Object:
+    """Random claims for devices of few kinds, with selectors, constraints, counters and alternatives."""
+    dice = random.Random(seed)
+    memory = dice.choice((None, 2, 3, 5))
+    found = []
+    for index in range(devices):
+        device = _device(index, numa=dice.randrange(3), switch=dice.randrange(4), old=dice.random() < 0.3)
+        if memory and dice.random() < 0.7:
+            consumed = {"memory": {"value": str(dice.randint(1, 2))}}
+            device["consumesCounters"] = [{"counterSet": f"s{dice.randrange(2)}", "counters": consumed}]
+        found.append(device)
+    sets = [{"name": f"s{index}", "counters": {"memory": {"value": str(memory)}}} for index in range(2)]
+    claims = []
+    for claim in range(dice.randint(1, 2)):
+        requests = []
+        for index in range(dice.randint(1, 3)):
+            if dice.random() < 0.3:
+                choices = [{"name": f"c{choice}", **_drawn(dice)} for choice in range(2)]
+                requests.append({"name": f"r{index}", "firstAvailable": choices})
+            else:
+                requests.append({"name": f"r{index}", "exactly": _drawn(dice)})
+        constraints = []
+        for kind in ("matchAttribute", "distinctAttribute"):
+            if dice.random() < 0.35:
+                constraint: Object = {kind: f"{DRIVER}/{dice.choice(('numa', 'switch'))}"}
+                if dice.random() < 0.4:
+                    constraint["requests"] = [dice.choice(requests)["name"]]
+                constraints.append(constraint)
+        claims.append(_claim(requests, constraints, f"claim-{claim}"))
+    line = _line(found, claims, sets if memory else None)
+    taken = [device["name"] for device in found if dice.random() < 0.1]
+    return {**line, "allocated": {"devices": [f"{DRIVER}/node/{name}" for name in taken]}}
+
+
+def _drawn(dice: random.Random) -> Object:
+    wanted: Object = {"deviceClassName": "gpu", "allocationMode": "ExactCount"}
+    wanted["count"] = dice.choices((1, 2, 3), (5, 3, 1))[0]
+    if dice.random() < 0.4:
+        wanted["selectors"] = [{"cel": {"expression": dice.choice(SELECTORS)}}]
+    return wanted
 
 
 FAMILIES: dict[str, Callable[[int], Object]] = {
