@@ -30,7 +30,8 @@ def ensure(tier: str, spec: ClusterSpec, version: str, note: Callable[[str], Non
     )
     try:
         folder = Folder(order.name)
-        if not folder.running():
+        found = folder.running()
+        if not found:
             up.start(order, note)
         record = folder.record()
     except StateError as error:
@@ -43,7 +44,8 @@ def ensure(tier: str, spec: ClusterSpec, version: str, note: Callable[[str], Non
         raise ClusterError(
             f'cluster "{order.name}" is being started by another run; try again when it is ready'
         )
-    note(f'cluster "{order.name}" is kept; "drakit down --name {order.name}" ends it')
+    state = "is used again" if found else "is kept"
+    note(f'cluster "{order.name}" {state}; "drakit down --name {order.name}" ends it')
     return record
 
 
