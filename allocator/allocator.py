@@ -26,6 +26,29 @@ from .state import AllocatedState
 
 
 @dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What claims want."""
+
+    claims: Sequence[Claim]
+    requests: Sequence[Sequence[RequestPlan]]
+    """Of each claim."""
+    depends_on_node: bool
+    """There is a request for all devices, which are other ones on each node."""
+    needs_free_devices: bool
+    """The first request cannot do without a device that is not in use."""
+
+    @classmethod
+    def of(cls, claims: Sequence[Claim], requests: Sequence[Sequence[RequestPlan]]) -> _Wanted:
+        plans = list(chain.from_iterable(requests))
+        return cls(
+            claims,
+            requests,
+            depends_on_node=any(choice.takes_all for plan in plans for choice in plan.choices),
+            needs_free_devices=bool(plans) and all(choice.needs_free_devices for choice in plans[0].choices),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _Cluster:
     """The cluster at one time, for any number of nodes."""
 
@@ -37,8 +60,8 @@ class _Cluster:
     new_share_id: Callable[[], str]
     baselines: dict[tuple[PoolID, frozenset[str]], Baseline]
     """What allocated devices leave of a pool, by its id and the names of the slices that a node sees."""
-    requests: dict[tuple[int, ...], tuple[Sequence[Claim], list[Sequence[RequestPlan]]]]
-    """The requests of claims, by the identities of these, where they are the same for all nodes."""
+    wanted: dict[tuple[int, ...], _Wanted]
+    """What claims want, by the identities of these, where that is the same for all nodes."""
     roomy: dict[tuple[Request, int], bool]
     """Whether a request fits into an unused device, by the identity of the device's capacities."""
 
@@ -80,7 +103,7 @@ class Allocator:
             cel=cel,
             new_share_id=new_share_id,
             baselines={},
-            requests={},
+            wanted={},
             roomy={},
         )
 
@@ -123,8 +146,16 @@ class _Attempt:
         self._pools = self._found.pools
 
     def result(self) -> list[dict[str, Any]]:
-        plans = self._plans()
-        if not self._nothing_left(plans):
+        wanted = self._wanted()
+        if wanted.needs_free_devices and self._found.device_ids <= self._cluster.state.devices:
+            # The first request can have no device. Nothing else is looked at before that is clear.
+            if self._cancelled():
+                raise AllocationCancelledError
+        else:
+            plans = [
+                ClaimPlan(requests, self._constraints(claim))
+                for claim, requests in zip(self._claims, wanted.requests, strict=True)
+            ]
             search = Search(plans, self._surroundings())
             if search.run():
                 return self._results(search, plans)
@@ -132,35 +163,19 @@ class _Attempt:
             raise NodeError(self._found.invalid)
         return []
 
-    def _plans(self) -> list[ClaimPlan]:
+    def _wanted(self) -> _Wanted:
         key = tuple(map(id, self._claims))
-        known = self._cluster.requests.get(key)
+        known = self._cluster.wanted.get(key)
         if known is not None:
-            return [
-                ClaimPlan(requests, self._constraints(claim))
-                for claim, requests in zip(self._claims, known[1], strict=True)
-            ]
-        plans = [
-            ClaimPlan(
-                read_requests(claim, self._features, self._cluster.classes, self._collect),
-                self._constraints(claim),
-            )
-            for claim in self._claims
-        ]
-        choices = chain.from_iterable(request.choices for plan in plans for request in plan.requests)
-        if not any(choice.takes_all for choice in choices):
-            self._cluster.requests[key] = (self._claims, [plan.requests for plan in plans])
-        return plans
-
-    def _nothing_left(self, plans: Sequence[ClaimPlan]) -> bool:
-        """Whether the first request can have no device, because all that the node has are in use."""
-        if not plans or not plans[0].requests:
-            return False
-        if any(not choice.needs_free_devices for choice in plans[0].requests[0].choices):
-            return False
-        if self._cancelled():
-            raise AllocationCancelledError
-        return self._found.device_ids <= self._cluster.state.devices
+            return known
+        requests = []
+        for claim in self._claims:
+            requests.append(read_requests(claim, self._features, self._cluster.classes, self._collect))
+            self._constraints(claim)  # whose errors come before those of later claims
+        wanted = _Wanted.of(self._claims, requests)
+        if not wanted.depends_on_node:
+            self._cluster.wanted[key] = wanted
+        return wanted
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -169,6 +184,7 @@ class _Attempt:
             candidates=self._found.candidates,
             node_features=frozenset((self._node.get("status") or {}).get("declaredFeatures") or ()),
             selectable=self._selectable,
+            roomy=self._cluster.roomy,
             counters=self._counters,
             new_share_id=self._cluster.new_share_id,
             cancelled=self._cancelled,
@@ -245,12 +261,7 @@ class _Attempt:
             return False
         if self._cancelled():
             raise AllocationCancelledError
-        matches = self._cluster.cel.all_match
-        sharing = not self._features.stable
-        class_name = request.class_["metadata"]["name"]
-        if not matches(request.class_selectors, device, f"class {class_name}", sharing):
-            return False
-        if not matches(request.selectors, device, f"claim {request.claim}", sharing):
+        if not self._cluster.cel.selects(request, device, sharing=not self._features.stable):
             return False
         if not device.slice.per_device_nodes:
             return True

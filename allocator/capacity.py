@@ -122,6 +122,22 @@ class DeviceCapacity:
         return next((value for value in policy.values or () if request <= value), request)
 
 
+_MAX_KNOWN: Final = 4096
+_known: dict[str, Mapping[str, DeviceCapacity]] = {}
+
+
+def capacities(entries: Mapping[str, Any]) -> Mapping[str, DeviceCapacity]:
+    """The capacities of a device by name. Devices with the same ones share one mapping, as far as they are known."""
+    key = repr(entries)
+    found = _known.get(key)
+    if found is None:
+        found = {name: DeviceCapacity.of(entry) for name, entry in entries.items()}
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        _known[key] = found
+    return found
+
+
 def consumption(
     capacity: Mapping[str, DeviceCapacity], requests: Amounts, fractional: bool
 ) -> dict[str, Quantity]:

@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 from dra_api.cel import DeviceInput
 from dra_api.quantity import Quantity
 
-from .capacity import DeviceCapacity
+from .capacity import DeviceCapacity, capacities
 from .node_match import NodeSelection
 
 _BLOCKING_EFFECTS: Final = ("NoSchedule", "NoExecute")
+_MAX_OUTCOMES: Final = 100  # a device; keeps expressions that each pod has for itself from eating memory
 
 
 class PoolID(NamedTuple):
@@ -70,6 +71,12 @@ class Device:
     slice: SliceHeader
     outcomes: dict[object, Any] = field(default_factory=dict)
 
+    def remember(self, key: object, outcome: object) -> None:
+        """Keep a result. Expressions that nobody uses any more are forgotten with all others."""
+        if len(self.outcomes) >= _MAX_OUTCOMES:
+            self.outcomes = {}
+        self.outcomes[key] = outcome
+
     @cached_property
     def attributes(self) -> Mapping[str, Mapping[str, Any]]:
         """Attributes as published, by (possibly qualified) name."""
@@ -88,8 +95,7 @@ class Device:
     @cached_property
     def capacity(self) -> Mapping[str, DeviceCapacity]:
         """Capacities by name as published."""
-        entries = self.spec.get("capacity") or {}
-        return {name: DeviceCapacity.of(entry) for name, entry in entries.items()}
+        return capacities(self.spec.get("capacity") or {})
 
     @cached_property
     def allows_multiple(self) -> bool:

@@ -65,6 +65,9 @@ def _device_result(pick: Pick, features: Features) -> dict[str, Any]:
 
 def _configs(claim: Claim, requests: Sequence[Request]) -> list[dict[str, Any]]:
     """Configurations of the classes, each once, then those of the claim that concern a chosen request."""
+    of_claim = (claim["spec"].get("devices") or {}).get("config")
+    if not of_claim and not any(request.class_["spec"].get("config") for request in requests):
+        return []
     result: list[dict[str, Any]] = []
     of_class: dict[str, list[dict[str, Any]]] = {}
     for request in requests:
@@ -76,7 +79,7 @@ def _configs(claim: Claim, requests: Sequence[Request]) -> list[dict[str, Any]]:
         for config in of_class[name]:
             config["requests"].append(request.full_name)
     chosen = [{request.full_name, request.parent or request.name} for request in requests]
-    for entry in claim["spec"].get("devices", {}).get("config") or ():
+    for entry in of_claim or ():
         named = list(entry.get("requests") or ())
         if not named or any(names & set(named) for names in chosen):
             result.append(_config("FromClaim", named, entry))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
 from dra_api.quantity import Quantity
@@ -72,11 +73,15 @@ class Search:
         """Situations at the beginning of a request that led nowhere."""
         self.picks: list[list[Pick]] = [[] for _ in plans]
         """For each claim its devices in the order of the requests."""
-        self._situations = Situations(
-            plans, around, self.picks, self._holders, self._consuming, self._counters
-        )
         self.chosen: dict[tuple[int, int], Request] = {}
         """(claim, request) -> the alternative that was taken, for prioritised lists."""
+
+    @cached_property
+    def _situations(self) -> Situations:
+        """Needed as soon as the search goes back."""
+        return Situations(
+            self._plans, self._around, self.picks, self._holders, self._consuming, self._counters
+        )
 
     def run(self) -> bool:
         """Whether there is a solution; `picks` and `chosen` then hold it.
@@ -101,7 +106,8 @@ class Search:
     def _request(self, claim: int, number: int) -> _Step:
         """Satisfy a request of a claim and all that come after it."""
         self._check_cancelled()
-        claim, number = self._position(claim, number)
+        while claim < len(self._plans) and number == len(self._plans[claim].requests):
+            claim, number = claim + 1, 0
         if claim == len(self._plans):
             return _Outcome.FOUND
         known = self._failed.get(self._situations.before(claim, number)) if self._failed else None
@@ -115,12 +121,6 @@ class Search:
         if outcome is not _Outcome.FOUND and len(self._failed) < _MAX_REMEMBERED:
             self._failed[self._situations.before(claim, number)] = outcome
         return outcome
-
-    def _position(self, claim: int, number: int) -> tuple[int, int]:
-        """The next request, which may be that of a later claim."""
-        while claim < len(self._plans) and number == len(self._plans[claim].requests):
-            claim, number = claim + 1, 0
-        return claim, number
 
     def _alternatives(self, claim: int, number: int, request: RequestPlan) -> _Step:
         """Satisfy a request by the first alternative that works out."""
@@ -157,39 +157,16 @@ class Search:
         if request.count - index > MAX_RESULTS - len(self.picks[claim]):
             return _Outcome.TOO_MANY
         if request.takes_all:
-            taken = self._take(claim, request, request.devices[index])
-            if taken is None:
-                return _Outcome.IMPOSSIBLE
-            outcome = yield self._devices(claim, number, request, index + 1, 0, failed)
-            if outcome is not _Outcome.FOUND:
-                self._give_back(claim, request, request.devices[index], taken)
-            return outcome
+            return (yield self._next_of_all(claim, number, request, index))
         least = failed.get(self._situations.within(claim, number, index)) if failed else None
         if least is not None and least <= start:
             return _Outcome.IMPOSSIBLE
-        outcome = yield from self._combinations(claim, number, request, index, start, failed)
-        if outcome is _Outcome.IMPOSSIBLE and len(failed) < _MAX_REMEMBERED:
-            failed[self._situations.within(claim, number, index)] = start
-        return outcome
-
-    def _combinations(
-        self,
-        claim: int,
-        number: int,
-        request: Request,
-        index: int,
-        start: int,
-        failed: dict[Hashable, int],
-    ) -> _Step:
-        """Try each candidate from `start` on as the device with this index."""
         last = index + 1 == request.count
         hopeless: set[Hashable] = set()
         candidates = self._around.candidates
         for position in range(start, len(candidates)):
             device = candidates[position]
-            if not self._free(claim, request, device.id):
-                continue
-            if not self._around.selectable(request, device):
+            if not self._free(claim, request, device.id) or not self._around.selectable(request, device):
                 continue
             if hopeless and self._situations.standing(claim, number, device) in hopeless:
                 continue
@@ -209,7 +186,20 @@ class Search:
             elif not self._failed and not failed:
                 continue  # a search that did not go back yet need not know what is alike
             hopeless.add(self._situations.standing(claim, number, device))
+        if len(failed) < _MAX_REMEMBERED:
+            failed[self._situations.within(claim, number, index)] = start
         return _Outcome.IMPOSSIBLE
+
+    def _next_of_all(self, claim: int, number: int, request: Request, index: int) -> _Step:
+        """Take the next device of a request for all: no other one can take its place."""
+        device = request.devices[index]
+        taken = self._take(claim, request, device)
+        if taken is None:
+            return _Outcome.IMPOSSIBLE
+        outcome = yield self._devices(claim, number, request, index + 1, 0, {})
+        if outcome is not _Outcome.FOUND:
+            self._give_back(claim, request, device, taken)
+        return outcome
 
     def _check_cancelled(self) -> None:
         if self._around.cancelled():
@@ -223,35 +213,41 @@ class Search:
         return not holders and device not in self._around.state.devices
 
     def _has_capacity(self, request: Request, device: Device) -> bool:
-        if not device.capacity and not request.capacity:
-            return True
+        taken = self._around.state.capacity.get(device.id)
+        consuming = self._consuming.get(device.id)
+        key = (request, id(device.capacity))
+        if not taken and not consuming:
+            known = self._around.roomy.get(key)
+            if known is not None:
+                return known
         try:
-            return fits(
+            found = fits(
                 device.capacity,
                 request.capacity,
                 self._features.fractional_capacity_range,
-                self._around.state.capacity.get(device.id, _NOTHING),
-                self._consuming.get(device.id, _NOTHING),
+                taken or _NOTHING,
+                consuming or _NOTHING,
             )
         except CapacityError as error:
             where = f"claim {request.claim}, request {request.name}"
             raise AllocationError(f"{where}: checking capacity for device {device.id}: {error}") from None
+        if not taken and not consuming:
+            self._around.roomy[key] = found
+        return found
 
     def _take(self, claim: int, request: Request, device: Device) -> _Taken | None:
         """Give a selectable device to a request, or change nothing and return None."""
         shareable = self._features.consumable_capacity and device.allows_multiple
         if not (shareable and request.admin_access) and not self._free(claim, request, device.id):
             return None
-        if not self._operations_possible(device):
+        if device.slice.skip_node_operations and not self._may_skip_operations():
             return None
         if device.consumes and not self._features.partitionable_devices:
             return None
         taken = _Taken()
         if (
-            self._take_counters(device, shareable, taken)
-            and (
-                not self._features.device_taints or all_tolerated(device.blocking_taints, request.tolerations)
-            )
+            (not device.consumes or self._take_counters(device, shareable, taken))
+            and (not device.blocking_taints or self._tolerated(request, device))
             and self._satisfy_constraints(claim, request, device, taken)
         ):
             if not shareable:
@@ -263,18 +259,19 @@ class Search:
         self._undo(claim, request, device, taken)
         return None
 
-    def _operations_possible(self, device: Device) -> bool:
+    def _may_skip_operations(self) -> bool:
         """Only the experimental implementation looks at slices whose node operations are left out."""
-        if not device.slice.skip_node_operations or not self._features.experimental:
+        if not self._features.experimental:
             return True
         return (
             self._features.optional_node_operations
             and _OPTIONAL_NODE_OPERATIONS in self._around.node_features
         )
 
+    def _tolerated(self, request: Request, device: Device) -> bool:
+        return not self._features.device_taints or all_tolerated(device.blocking_taints, request.tolerations)
+
     def _take_counters(self, device: Device, shareable: bool, taken: _Taken) -> bool:
-        if not device.consumes:
-            return True
         if shareable and (device.id in self._around.state.shared_devices or device.id in self._consuming):
             return True  # the first share has taken the counters
         pool = device.slice.pool_id

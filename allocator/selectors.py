@@ -17,6 +17,7 @@ from dra_api.cel import (
 
 from .errors import AllocationError
 from .model import Device
+from .requests import Request
 
 
 class Program(Protocol):
@@ -52,6 +53,25 @@ class CelCache:
         self._selectors = _Programs(compile, limit)
         self._derived = _Programs(compile_derived_attribute, limit)
 
+    def selects(self, request: Request, device: Device, *, sharing: bool = True) -> bool:
+        """Whether the selectors of the request's class, and then its own, are all true for the device.
+
+        See `all_match`.
+        """
+        key = (request.class_selectors, request.selectors, sharing)
+        known = device.outcomes.get(key)
+        if known is None:
+            class_name = request.class_["metadata"]["name"]
+            known = self.all_match(
+                request.class_selectors, device, f"class {class_name}", sharing
+            ) and self.all_match(request.selectors, device, f"claim {request.claim}", sharing)
+            device.remember(key, known)
+        return bool(known)
+
+    def compiled(self, expression: str) -> bool:
+        """Compile a selector before it is needed; whether that was possible."""
+        return not isinstance(self._selectors.get(expression), _Failure)
+
     def all_match(self, expressions: Sequence[str], device: Device, owner: str, sharing: bool = True) -> bool:
         """Whether all expressions are true for the device; those behind a false one are not looked at.
 
@@ -65,7 +85,8 @@ class CelCache:
             key = (program, sharing)
             outcome = device.outcomes.get(key)
             if outcome is None:
-                outcome = device.outcomes[key] = _evaluate(program, device, sharing)
+                outcome = _evaluate(program, device, sharing)
+                device.remember(key, outcome)
             if isinstance(outcome, _Failure):
                 where = f"{owner}: selector #{index} on device {device.id}"
                 raise AllocationError(f"{where}: CEL runtime error: {outcome.text}")
@@ -78,9 +99,10 @@ class CelCache:
         program = self._derived.get(expression)
         if isinstance(program, _Failure):
             raise AllocationError(f"compile derived attribute {name} failed: {program.text}")
-        outcome = device.outcomes.get(program)
+        outcome: Mapping[str, Any] | _Failure | None = device.outcomes.get(program)
         if outcome is None:
-            outcome = device.outcomes[program] = _derive(program, device)
+            outcome = _derive(program, device)
+            device.remember(program, outcome)
         if isinstance(outcome, _Failure):
             raise AllocationError(
                 f"evaluate derived attribute {name} on device {device.id} failed: {outcome.text}"

@@ -20,7 +20,7 @@ from .state import AllocatedState
 _NOTHING_DONE: Final[Hashable] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Pick:
     """A device that was given to a request. Shares have an id and say what they consume."""
 
@@ -30,7 +30,7 @@ class Pick:
     consumed: Mapping[str, Quantity] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClaimPlan:
     """What to find for a claim."""
 
@@ -38,7 +38,7 @@ class ClaimPlan:
     constraints: Sequence[Constraint]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
     """What the search looks at and does not change."""
 
@@ -50,6 +50,8 @@ class Surroundings:
     """The features that the node declares."""
     selectable: Callable[[Request, Device], bool]
     """Whether selectors and node selection admit the device."""
+    roomy: dict[tuple[Request, int], bool]
+    """Whether a request fits into an unused device, by the identity of the device's capacities; filled on the way."""
     counters: Callable[[PoolID], PoolCounters]
     """Fresh counters of a pool."""
     new_share_id: Callable[[], str]
