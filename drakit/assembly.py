@@ -89,6 +89,7 @@ def _start(
         driver=drivers.subject.name if drivers is not None else "",
         created=time.time(),
         gates=order["gates"],
+        schedulers=order["schedulers"],
         logs=str(cluster.root / log_files.FOLDER),
         log_commands={
             name: [list(command.once), list(command.follow)]
@@ -122,6 +123,8 @@ def _spec(order: dict[str, Any], tier: Tier) -> ClusterSpec:
         runtime_config=tuple(order["runtime_config"].items()),
         kubelet=tuple(order["kubelet"].items()),
         scheduler_config=order["scheduler_config"],
+        schedulers=order["schedulers"],
+        ledger=order["ledger"],
     )
     try:
         tier.check(spec)

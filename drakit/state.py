@@ -38,7 +38,7 @@ class Record:
     """What is known about a running cluster.
 
     `created` is seconds since the epoch, `logs` the folder of its logs. For logs that are elsewhere `log_commands` has
-    the words of two commands: one prints the log, the other goes on with what comes.
+    the words of two commands: one prints the log, the other goes on with what comes. `schedulers` is their number.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Record:
     created: float
     gates: dict[str, bool] = field(default_factory=dict)
     tier: str = "embedded"
+    schedulers: int = 1
     logs: str = ""
     log_commands: dict[str, list[list[str]]] = field(default_factory=dict)
 

@@ -117,12 +117,22 @@ def _print(states: list[dict[str, Any]]) -> None:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
         )
     for state in states:
+        if state.get("schedulers", 1) > 1:
+            write_out(_schedulers(state))
         for component, words in state.get("dead", {}).items():
             last = f"; its last line: {words}" if words else ""
             write_out(
                 clean(f"{component} of {state['name']} does not run{last}\n")
                 + f"  drakit logs {component} --name {state['name']}\n"
             )
+
+
+def _schedulers(state: dict[str, Any]) -> str:
+    """How many of several schedulers run, and that they do not without a ledger."""
+    count, dead = state["schedulers"], state.get("dead", {})
+    running = count - sum(name.partition("-")[0] == "scheduler" for name in dead)
+    ledger = "; their ledger does not run, and no device is allocated" if "ledger" in dead else ""
+    return f"{state['name']} has {count} schedulers, {running} running{ledger}\n"
 
 
 def _row(state: dict[str, Any]) -> tuple[str, ...]:

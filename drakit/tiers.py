@@ -187,6 +187,10 @@ class _Embedded(Tier):
         from clusters.embedded.scheduler.config import load_config
 
         load_config(spec.scheduler_config, gates.effective(dict(spec.gates)))
+        if spec.ledger:
+            from clusters.embedded.ledger import check_server
+
+            check_server(spec.ledger)
 
     def get_ready(self, progress: Progress) -> None:
         pass

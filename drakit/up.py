@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from clusters import gates
 from clusters.gates import GateError
@@ -27,6 +28,7 @@ from drakit.state import Folder, StateError
 
 _DEFAULT_NAME: Final = "drakit"
 _DEFAULT_MACHINE: Final = "dual-numa-4"
+_MOST_SCHEDULERS: Final = 16
 # The containers of a kind cluster end one by one on a busy machine.
 _STOP_SECONDS: Final = 90.0
 _LAST_LINES: Final = 20
@@ -48,6 +50,8 @@ class Order:
     kubelet: dict[str, str] = field(default_factory=dict)
     scheduler_config: str = ""
     scheduler_config_file: str = ""
+    schedulers: int = 1
+    ledger: str = ""
     driver: str = ""
     port: int = 0
 
@@ -102,6 +106,21 @@ class KitBrokeError(Exception):
     help="A KubeSchedulerConfiguration.",
 )
 @click.option(
+    "--schedulers",
+    type=click.IntRange(1, _MOST_SCHEDULERS),
+    default=1,
+    show_default=True,
+    help="How many schedulers share the Pods of an embedded cluster (docs/ledger.md).",
+)
+@click.option(
+    "--ledger",
+    metavar="URL",
+    envvar="DRAKIT_LEDGER",
+    default="",
+    help="The Redis server through which several schedulers allocate: redis://, rediss:// or unix://.  "
+    "[default: one of the cluster's own]",
+)
+@click.option(
     "--driver",
     type=click.Path(path_type=Path),
     metavar="DRIVER.yaml",
@@ -123,6 +142,8 @@ def command(
     feature_gates: str,
     runtime_config: str,
     scheduler_config: Path | None,
+    schedulers: int,
+    ledger: str,
     driver: Path | None,
     no_driver: bool,
     port: int,
@@ -138,6 +159,12 @@ def command(
         raise UserError("--gpus and --machine exclude each other: a machine has its number of GPUs")
     if no_driver and driver is not None:
         raise UserError("--driver and --no-driver exclude each other")
+    if schedulers > 1 and tier != tiers.DEFAULT:
+        raise UserError(f"--schedulers: a {tier} cluster has one, Kubernetes' own; leave --tier {tier} out")
+    if schedulers == 1:
+        if click.get_current_context().get_parameter_source("ledger") is ParameterSource.COMMANDLINE:
+            raise UserError("--ledger is for several schedulers; give --schedulers 2 or more as well")
+        ledger = ""
     order = Order(
         name=name,
         nodes=nodes,
@@ -149,6 +176,8 @@ def command(
         runtime_config=_versions(runtime_config),
         scheduler_config=_read(scheduler_config) if scheduler_config else "",
         scheduler_config_file=str(scheduler_config or ""),
+        schedulers=schedulers,
+        ledger=ledger,
         driver="" if no_driver else str(driver.resolve() if driver else reference_driver()),
         port=port,
     )
@@ -295,6 +324,7 @@ def _welcome(record: dict[str, Any]) -> str:
     kind = f"Kubernetes {record['version']} ({record['tier']})"
     lines = [
         f'cluster "{record["name"]}" is ready: {kind}, {counted(len(record["nodes"]), "node")}'
+        + (f", {record['schedulers']} schedulers" if record["schedulers"] > 1 else "")
         + (f" with driver {record['driver']}" if record["driver"] else ""),
         "",
         f"  export KUBECONFIG={shlex.quote(record['kubeconfig'])}",

@@ -20,7 +20,8 @@ from .records import (
     State,
     Wish,
 )
-from .session import ClaimStore, Grant, RacedError, Seen, Session, StoreError
+from .session import Grant, RacedError, Seen, Session
+from .store import ClaimStore, StoreError
 
 __all__ = [
     "Answer",

@@ -45,10 +45,20 @@ class RedisLedger(Ledger):
         try:
             text = await self._script(self._keys, [operation, json.dumps(arguments), self._remembered, _KEPT])
         except (RedisError, OSError, TimeoutError) as error:
-            words = str(error) or type(error).__name__
-            raise LedgerUnavailableError(f"the ledger at {self._where} does not answer: {words}") from None
+            raise self._unavailable(error) from None
         answer: dict[str, Any] = json.loads(text)
         return answer
+
+    async def remove(self) -> None:
+        """Remove all of it from the server. Raises LedgerUnavailableError."""
+        try:
+            await self._client.delete(*self._keys)
+        except (RedisError, OSError, TimeoutError) as error:
+            raise self._unavailable(error) from None
+
+    def _unavailable(self, error: Exception) -> LedgerUnavailableError:
+        words = str(error) or type(error).__name__
+        return LedgerUnavailableError(f"the ledger at {self._where} cannot be used: {words}")
 
     async def close(self) -> None:
         """Close its connections."""

@@ -1,11 +1,4 @@
-"""One scheduler's part in a ledger: what it plans on, its reservations, and keeping the ledger true to the API.
-
-How a reservation is fenced: a scheduler writes an allocation only at a resourceVersion in which the claim has the
-finalizer for allocated claims, and which it knew before its last successful `reserve` or `confirm`. A reservation
-expires in three steps: in the ledger, from where on `confirm` fails; in the API, where the finalizer of the unallocated
-claim is taken off, so that no write at an older version succeeds; and only then its devices are free. A scheduler that
-was paused for any time before its write is refused by the API. In the same way a ledger is filled anew from all claims.
-"""
+"""One scheduler's part in a ledger: what it plans on, its reservations, and keeping the ledger true to the API."""
 
 from __future__ import annotations
 
@@ -15,10 +8,9 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from .interface import Caller, Ledger
-from .keys import allocation_of, fact_of, key_of, version_of
 from .records import (
     Answer,
     ClaimKey,
@@ -29,6 +21,7 @@ from .records import (
     State,
     Wish,
 )
+from .store import ClaimStore, StoreError, all_allocations, outcome
 from .view import Claim, View
 
 RESERVATION_SECONDS: Final = 10.0
@@ -36,26 +29,6 @@ RESERVATION_SECONDS: Final = 10.0
 _TURN_SECONDS: Final = 1.0
 _DOUBT_SECONDS: Final = 2.0
 _AT_ONCE: Final = 200
-
-
-class StoreError(Exception):
-    """The API does not answer, or somebody else wrote the claim at the same time; the text says which."""
-
-
-class ClaimStore(Protocol):
-    """The claims in the API, read so that every earlier write is seen. All methods raise StoreError."""
-
-    async def get(self, claim: ClaimKey) -> Claim | None:
-        """The claim, None when it is gone."""
-        ...
-
-    async def list(self) -> Sequence[Claim]:
-        """All claims."""
-        ...
-
-    async def fence(self, claim: Claim) -> Claim:
-        """Take the finalizer, if any, off this version of an unallocated claim; returns the claim as it is then."""
-        ...
 
 
 class RacedError(Exception):
@@ -221,11 +194,7 @@ class Session:
         caller = Caller(opened.id, self.session, 0)
         if not opened.filled:
             self._log.info("ledger: filling it from the claims in the API")
-            facts = []
-            for claim in await self._store.list():
-                fact = await self._fenced(claim)
-                if fact is not None and fact.holding is not None:
-                    facts.append(fact)
+            facts = await all_allocations(self._store, shares=self._shares)
             for start in range(0, len(facts), _AT_ONCE):
                 await self._ledger.settle(caller, facts[start : start + _AT_ONCE])
             await self._ledger.fill(caller)
@@ -237,30 +206,9 @@ class Session:
         for uid in self._view.claims():
             self._look(uid)
 
-    async def _fenced(self, claim: Claim) -> Fact | None:
-        """What the API says of a claim that nobody can be about to allocate any more; None when it is gone."""
-        key = key_of(claim)
-        while allocation_of(claim) is None:
-            try:
-                claim = await self._store.fence(claim)
-                break
-            except StoreError:
-                found = await self._store.get(key)
-                if found is None:
-                    return None
-                claim = found
-        return fact_of(claim, shares=self._shares)
-
     async def _resolve(self, key: ClaimKey, token: int) -> None:
         """Find out what the API says, and tell the ledger; `token` is that of an expired reservation."""
-        claim = await self._store.get(key)
-        if claim is None:
-            fact = Fact(key, 0, gone=True)
-        elif allocation_of(claim) is None and token:
-            claim = await self._store.fence(claim)
-            fact = Fact(key, version_of(claim), token=token)
-        else:
-            fact = fact_of(claim, shares=self._shares)
+        fact = await outcome(self._store, key, token, shares=self._shares)
         self._take(await self._ledger.settle(self._caller(), [fact]))
         self._doubts.pop(key.uid, None)
 
@@ -300,7 +248,7 @@ class Session:
         self._problem = problem
         if problem != self._said:
             self._said = problem
-            self._log.warning("%s; no device is allocated until it does", problem)
+            self._log.warning("%s; no device is allocated meanwhile", problem)
 
     def _well(self) -> None:
         if self._problem:
