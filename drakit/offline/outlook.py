@@ -20,17 +20,7 @@ from clusters.embedded.scheduler.framework.plugin import CycleState, Plugin
 from clusters.embedded.scheduler.framework.runtime import Framework, priority
 from clusters.embedded.scheduler.framework.status import SKIP, Status, unresolvable
 from clusters.embedded.scheduler.gates import SchedulerGates
-from clusters.embedded.scheduler.plugins.inter_pod_affinity import InterPodAffinity
-from clusters.embedded.scheduler.plugins.node_affinity import NodeAffinity
-from clusters.embedded.scheduler.plugins.node_ports import NodePorts
-from clusters.embedded.scheduler.plugins.node_resources import (
-    NodeResourcesBalancedAllocation,
-    NodeResourcesFit,
-)
-from clusters.embedded.scheduler.plugins.placement import NodeName, NodeUnschedulable, SchedulingGates
-from clusters.embedded.scheduler.plugins.pod_topology_spread import PodTopologySpread
-from clusters.embedded.scheduler.plugins.taint_toleration import TaintToleration
-from clusters.embedded.scheduler.profiles import WEIGHTS
+from clusters.embedded.scheduler.profiles import WEIGHTS, in_order
 from drakit.offline.world import Object, World, timestamp
 
 _FILTER_SECONDS: Final = 10.0
@@ -271,19 +261,8 @@ class Outlook:
             entry["metadata"]["name"]: entry["metadata"].get("labels") or {}
             for entry in self._world.namespaces
         }
-        plugins: list[Plugin] = [
-            SchedulingGates(),
-            NodeName(),
-            NodeUnschedulable(),
-            TaintToleration(),
-            NodeAffinity(),
-            NodePorts(),
-            NodeResourcesFit(),
-            PodTopologySpread(),
-            InterPodAffinity(lambda name: labels.get(name, {})),
-            DynamicResources(access, cast(Any, None), seconds, _BINDING_SECONDS),
-            NodeResourcesBalancedAllocation(),
-        ]
+        devices = DynamicResources(access, cast(Any, None), seconds, _BINDING_SECONDS)
+        plugins = in_order(lambda name: labels.get(name, {}), devices)
         return Framework("default-scheduler", plugins, WEIGHTS, lambda node: ())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clusters.clock import Clock
@@ -33,6 +33,26 @@ WEIGHTS: Final[Mapping[str, int]] = {
 }
 
 
+def in_order(
+    namespace_labels: NamespaceLabels, devices: DynamicResources, *after: Plugin
+) -> Sequence[Plugin]:
+    """All plugins in upstream's order; `after` are those that come when no node fits."""
+    return (
+        SchedulingGates(),
+        NodeName(),
+        NodeUnschedulable(),
+        TaintToleration(),
+        NodeAffinity(),
+        NodePorts(),
+        NodeResourcesFit(),
+        PodTopologySpread(),
+        InterPodAffinity(namespace_labels),
+        devices,
+        *after,
+        NodeResourcesBalancedAllocation(),
+    )
+
+
 def build_profile(
     config: ProfileConfig,
     client: ApiClient,
@@ -47,20 +67,8 @@ def build_profile(
         client, config.scheduler_name, clock, f"{config.scheduler_name}-{platform.node()}"
     )
     preempting = DefaultPreemption(preemption, recorder, config.scheduler_name)
-    plugins: list[Plugin] = [
-        SchedulingGates(),
-        NodeName(),
-        NodeUnschedulable(),
-        TaintToleration(),
-        NodeAffinity(),
-        NodePorts(),
-        NodeResourcesFit(),
-        PodTopologySpread(),
-        InterPodAffinity(namespace_labels),
-        DynamicResources(dra, recorder, config.filter_timeout, config.binding_timeout),
-        preempting,
-        NodeResourcesBalancedAllocation(),
-    ]
+    devices = DynamicResources(dra, recorder, config.filter_timeout, config.binding_timeout)
+    plugins = in_order(namespace_labels, devices, preempting)
     weights = {**WEIGHTS, **dict(config.weights)}
     framework = Framework(config.scheduler_name, plugins, weights, nominated, config.disabled)
     preempting.use(framework.run_filter)
