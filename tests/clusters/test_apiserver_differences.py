@@ -18,9 +18,9 @@ from apiserver_harness import (
     Http,
     claim,
     config_map,
+    connected,
     pod,
     resource_slice,
-    serve,
 )
 
 APPLY = "application/apply-patch+yaml"
@@ -34,13 +34,8 @@ PARTIALS = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 @pytest.fixture
 def http() -> Iterator[Http]:
-    server = serve(runtime_config={"api/all": True})
-    client = Http(server)
-    try:
+    with connected(runtime_config={"api/all": True}) as client:
         yield client
-    finally:
-        client.close()
-        server.stop()
 
 
 def rule(name: str, version: str = "v1") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from apiserver_harness import CLAIMS, JSON_PATCH, SLICES, STRATEGIC, Http, claim, resource_slice, serve
+from apiserver_harness import CLAIMS, JSON_PATCH, SLICES, STRATEGIC, Http, claim, connected, resource_slice
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -16,13 +16,8 @@ DRIVER = "gpu.example.com"
 
 @pytest.fixture
 def http() -> Iterator[Http]:
-    server = serve(runtime_config={"api/all": True})
-    client = Http(server)
-    try:
+    with connected(runtime_config={"api/all": True}) as client:
         yield client
-    finally:
-        client.close()
-        server.stop()
 
 
 def applied(http: Http, path: str, manager: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from apiserver_harness import SLICES, Http, resource_slice, serve
+from apiserver_harness import SLICES, Http, connected, resource_slice
 
 TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 POOL_REQUESTS = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
@@ -15,13 +15,8 @@ GATES = dict.fromkeys(("DRAListTypeAttributes", "DRAResourcePoolStatus", "DRADer
 
 @pytest.fixture
 def http() -> Iterator[Http]:
-    server = serve(runtime_config={"api/all": True}, feature_gates=GATES)
-    client = Http(server)
-    try:
+    with connected(runtime_config={"api/all": True}, feature_gates=GATES) as client:
         yield client
-    finally:
-        client.close()
-        server.stop()
 
 
 def causes(answer: Any) -> list[tuple[str, str]]:
