@@ -48,8 +48,8 @@ DEVICE: dict[str, Any] = {
 
 def main() -> None:
     parser = table.parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--count", type=int, default=5000, help="evaluations a round")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--count", type=int, default=300, help="evaluations a round")
     given = parser.parse_args()
     table.show(_rows(given.rounds, given.count), given.markdown)
 

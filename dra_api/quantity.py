@@ -192,6 +192,8 @@ class Quantity:
 
     def compare(self, other: Quantity) -> int:
         """-1, 0 or 1 by value."""
+        if self._exponent == other._exponent:
+            return (self._unscaled > other._unscaled) - (self._unscaled < other._unscaled)
         if self.sign != other.sign or not self._unscaled:
             return (self.sign > other.sign) - (self.sign < other.sign)
         shift = self._exponent - other._exponent

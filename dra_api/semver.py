@@ -77,7 +77,11 @@ class Semver:
 
     def compare(self, other: Semver) -> int:
         """-1, 0 or 1 by precedence."""
-        return self._version.compare(other._version)
+        mine, theirs = self._version, other._version
+        if mine.prerelease is None and theirs.prerelease is None:
+            one, two = (mine.major, mine.minor, mine.patch), (theirs.major, theirs.minor, theirs.patch)
+            return (one > two) - (one < two)
+        return mine.compare(theirs)
 
     def __eq__(self, other: object) -> bool:
         return self.compare(other) == 0 if isinstance(other, Semver) else NotImplemented

@@ -17,7 +17,6 @@ from .values import (
     NONE,
     RUNTIME_TYPES,
     CelMap,
-    DomainMap,
     OptionalValue,
     UInt,
     shown,
@@ -238,16 +237,20 @@ def plain_lookup(keys: tuple[str, ...]) -> Run:
     def run(frame: Frame) -> Any:
         obj = frame.slots[0]
         for key in keys:
-            kind = type(obj)
-            if kind is CelMap:
-                obj = obj.data.get(key, MISSING)
-                if obj is MISSING:
-                    raise missing_key(key)
-            elif kind is DomainMap:
-                obj = obj.find(key)
-            else:
-                obj = look_up(obj, key)
+            obj = look_up(obj, key)
         return obj
+
+    if len(keys) != 3:
+        return run
+    first, second, third = keys
+
+    def run_three(frame: Frame) -> Any:
+        try:  # device.attributes[domain].name, when it is there
+            return frame.slots[0].data[first].data[second].data[third]
+        except (KeyError, AttributeError):
+            return run(frame)
+
+    return run_three
 
     return run
 

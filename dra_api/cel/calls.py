@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .attributes import Run
 from .dispatch import Implementation
 from .errors import EvalError, InternalError, no_such_overload
 from .frame import Frame
-from .steps import UNHASHABLE, Meter, Step, both, unhashable, watched
+from .steps import UNHASHABLE, ConstantStep, Meter, Step, both, unhashable, watched
 from .values import GO_NAMES, LISTS, MISSING, Duration, OptionalValue, Timestamp, UInt
 
 _NO_LIST: Final = "internal error: interface conversion: {} is not traits.Lister: missing method {}"
@@ -31,11 +31,14 @@ class CallStep(Step):
 
     def compile(self, meter: Meter | None) -> Run:
         """See Step."""
-        run = self._run(
-            tuple(self._argument(index, arg.compile(meter)) for index, arg in enumerate(self.args))
-        )
+        plain = tuple(arg.compile(meter) for arg in self.args)
+        runs = tuple(self._argument(index, run) for index, run in enumerate(plain))
         if meter is None:
-            return run
+            last = self.args[-1] if self.args else None
+            if len(runs) == 2 and type(last) is ConstantStep and runs[1] is plain[1]:
+                return _with_constant(self.implementation.call, runs[0], last.value)
+            return self._run(runs)
+        run = self._run(runs)
         return watched(run, meter.call(self.id, self.function, self.overload, [arg.id for arg in self.args]))
 
     def _argument(self, index: int, run: Run) -> Run:
@@ -68,6 +71,11 @@ class CallStep(Step):
             sides = both(*args)
             return lambda frame: call(*sides(frame))
         return lambda frame: call(*[arg(frame) for arg in args])
+
+
+def _with_constant(call: Callable[..., Any], left: Run, value: Any) -> Run:
+    """A constant need not be evaluated."""
+    return lambda frame: call(left(frame), value)
 
 
 def _counted_number(run: Run) -> Run:

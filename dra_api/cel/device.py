@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 from ..quantity import Quantity
@@ -13,6 +13,7 @@ from .values import CelMap, DomainMap
 from .versions import version
 
 _LISTS = (("ints", False), ("bools", False), ("strings", False), ("versions", True))
+_PLAIN = frozenset(("int", "bool", "string"))
 _SCALARS = (("int", False), ("bool", False), ("string", False), ("version", True))
 
 
@@ -30,26 +31,49 @@ class DeviceInput:
     capacity: Mapping[str, Mapping[str, Any]]
     allow_multiple_allocations: bool | None = None
 
-    @cached_property
+    @property
     def value(self) -> CelMap:
         """The value of the variable `device`. Raises CelRuntimeError for an attribute without a usable value."""
+        # Not a cached_property: the lock of that takes longer than some evaluations.
+        known: CelMap | None = self.__dict__.get("_value")
+        if known is None:
+            known = self.__dict__["_value"] = self._bound()
+        return known
+
+    def _bound(self) -> CelMap:
+        driver = self.driver
         attributes: dict[str, CelMap] = {}
+        own: dict[Any, Any] = {}
         for name, attribute in self.attributes.items():
-            domain, _, id = name.partition("/") if "/" in name else (self.driver, "", name)
-            try:
-                value = _value(attribute)
-            except EvalError as error:
-                raise CelRuntimeError(f"attribute {name}: {error}") from None
-            attributes.setdefault(domain, CelMap()).data[id] = value
+            kind, value = "", None
+            if len(attribute) == 1:
+                for kind, value in attribute.items():  # noqa: B007 - the fastest way to the only entry
+                    break
+            if kind not in _PLAIN or value is None:
+                try:
+                    value = _value(attribute)
+                except EvalError as error:
+                    raise CelRuntimeError(f"attribute {name}: {error}") from None
+            if own and "/" not in name:
+                own[name] = value
+                continue
+            domain, _, id = name.partition("/") if "/" in name else (driver, "", name)
+            if domain in attributes:
+                attributes[domain].data[id] = value
+            else:
+                attributes[domain] = CelMap({id: value})
+                own = attributes[domain].data if domain == driver else own
         capacity: dict[str, CelMap] = {}
         for name, entry in self.capacity.items():
-            domain, _, id = name.partition("/") if "/" in name else (self.driver, "", name)
-            found = entry.get("value", "0")
-            quantity = found if isinstance(found, Quantity) else Quantity.parse(str(found))
-            capacity.setdefault(domain, CelMap()).data[id] = quantity
+            domain, _, id = name.partition("/") if "/" in name else (driver, "", name)
+            amount = _amount(entry.get("value", "0"))
+            if domain in capacity:
+                capacity[domain].data[id] = amount
+            else:
+                capacity[domain] = CelMap({id: amount})
         return CelMap(
             {
-                "driver": self.driver,
+                "driver": driver,
                 "allowMultipleAllocations": bool(self.allow_multiple_allocations),
                 "attributes": DomainMap(attributes),
                 "capacity": DomainMap(capacity),
@@ -57,7 +81,18 @@ class DeviceInput:
         )
 
 
+def _amount(value: Any) -> Quantity:
+    return value if isinstance(value, Quantity) else _quantity(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Quantity:
+    return Quantity.parse(text)
+
+
 def _value(attribute: Mapping[str, Any]) -> Any:
+    if len(attribute) == 1 and attribute.get("version") is not None:
+        return _version(attribute["version"])
     for name, versions in _LISTS:
         values = attribute.get(name)
         if values is not None:

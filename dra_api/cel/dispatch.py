@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from .declarations import Function, Overload
 from .errors import EvalError, no_such_overload
-from .values import type_name
+from .values import LISTS, MAPS, type_name
+
+_CONTAINERS: Final = frozenset((*LISTS, *MAPS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,16 @@ def _guarded(function: Function, overload: Overload) -> Callable[..., Any]:
     if not function.guarded:
         return call
     accepts = overload.accepts
+    known: set[tuple[type, ...]] = set()
 
     def checked(*args: Any) -> Any:
+        kinds = tuple(map(type, args))
+        if kinds in known:
+            return call(*args)
         if accepts(args):
+            # Of lists and maps the entries count too.
+            if _CONTAINERS.isdisjoint(kinds):
+                known.add(kinds)
             return call(*args)
         raise _refused(function, args)
 

@@ -56,7 +56,10 @@ class ResultStack:
 
 
 class Frame:
-    """Slots of variables (the device is in slot 0), the cost so far and the stack by which costs are found."""
+    """Slots of variables (the device is in slot 0), the cost so far and the stack by which costs are found.
+
+    Costs are counted in frames with a limit only.
+    """
 
     __slots__ = ("_cancelled", "_interrupted", "_steps", "cost", "limit", "slots", "stack")
 
@@ -67,7 +70,8 @@ class Frame:
         self.slots[0] = device
         self.cost = 0
         self.limit = limit
-        self.stack = ResultStack()
+        if limit is not None:
+            self.stack = ResultStack()
         self._cancelled = cancelled
         self._interrupted = False
         self._steps = 0

@@ -100,9 +100,12 @@ class Program(_Compiled):
         # What cannot exceed the limit need not be metered.
         frame = Frame(device.value, self._plan.slots, None, cancelled)
         try:
-            return as_bool(_result(self._fast, frame))
+            result = self._fast(frame)
+        except (EvalError, InternalError) as error:
+            raise CelRuntimeError(str(error)) from None
         except RecursionError:
             return self.evaluate(device, cancelled).match
+        return result if result is True or result is False else as_bool(result)
 
     def evaluate(
         self, device: DeviceInput, cancelled: Cancelled | None = None, *, limit: int = COST_LIMIT

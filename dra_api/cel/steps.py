@@ -5,7 +5,7 @@ A meter sees the value (or the error) of every step in the order of evaluation, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -238,7 +238,9 @@ class LogicalStep(Step):
 
     def compile(self, meter: Meter | None) -> Run:
         """See Step."""
-        runs = tuple(term.compile(meter) for term in self._terms)
+        # Nested terms of the same kind count when costs do not: errors are absorbed, and kept, just the same.
+        terms = self._terms if meter is not None else self._flat()
+        runs = tuple(term.compile(meter) for term in terms)
         decisive = self._decisive
 
         def run(frame: Frame) -> Any:
@@ -260,6 +262,13 @@ class LogicalStep(Step):
         if meter is None:
             return run
         return watched(run, meter.terms(self.id, [term.id for term in self._terms]))
+
+    def _flat(self) -> Iterator[Step]:
+        for term in self._terms:
+            if type(term) is LogicalStep and term._decisive is self._decisive:
+                yield from term._flat()
+            else:
+                yield term
 
 
 def both(left: Run, right: Run) -> Callable[[Frame], tuple[Any, Any]]:
@@ -288,6 +297,13 @@ class EqualityStep(Step):
     def compile(self, meter: Meter | None) -> Run:
         """See Step."""
         left, right = self._sides
+        if (
+            meter is None
+            and type(right) is ConstantStep
+            and type(right.value) in _PLAIN
+            and not self._negated
+        ):
+            return _equals_constant(left.compile(None), right.value)
         sides = both(left.compile(meter), right.compile(meter))
 
         def equals(frame: Frame) -> Any:
@@ -306,6 +322,25 @@ class EqualityStep(Step):
             return run
         function, overload = ("_!=_", "not_equals") if self._negated else ("_==_", "equals")
         return watched(run, meter.call(self.id, function, overload, (left.id, right.id)))
+
+
+_PLAIN: Final = frozenset((str, bool, int))
+
+
+def _equals_constant(left: Run, value: Any) -> Run:
+    """`left == value`, quickly where both have the same class."""
+    plain = type(value)
+
+    def equals(frame: Frame) -> Any:
+        first = left(frame)
+        if type(first) is plain:
+            return first == value
+        result = equal(first, value)
+        if result is None:
+            raise no_such_overload()
+        return result
+
+    return equals
 
 
 UNHASHABLE: Final = frozenset((bytes, Semver))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -207,7 +208,14 @@ def not_strictly_false(value: Any) -> bool:
     return value if type(value) is bool else True
 
 
-def _comparison(name: str, prefix: str, test: Callable[[int], bool]) -> Function:
+def _comparison(name: str, prefix: str, test: Callable[[Any, Any], bool]) -> Function:
+    """`test` compares integers, and where values stand to each other with 0."""
+
+    def call(left: Any, right: Any) -> bool:
+        if type(left) is int and type(right) is int:
+            return test(left, right)
+        return test(compare(left, right), 0)
+
     pairs: list[tuple[str, Type, Type]] = [
         ("bool", types.BOOL, types.BOOL),
         ("int64", types.INT, types.INT),
@@ -225,9 +233,7 @@ def _comparison(name: str, prefix: str, test: Callable[[int], bool]) -> Function
         ("duration", types.DURATION, types.DURATION),
     ]
     overloads = [Overload(f"{prefix}_{id}", (left, right), types.BOOL) for id, left, right in pairs]
-    return Function(
-        name, tuple(overloads), lambda left, right: test(compare(left, right)), operands=_COMPARABLE
-    )
+    return Function(name, tuple(overloads), call, operands=_COMPARABLE)
 
 
 def _arithmetic(
@@ -315,10 +321,10 @@ OPERATORS: Final = library(
         ("subtract_timestamp_timestamp", (types.TIMESTAMP, types.TIMESTAMP), types.DURATION),
         _same("subtract_uint64", types.UINT),
     ),
-    _comparison("_<_", "less", lambda order: order < 0),
-    _comparison("_<=_", "less_equals", lambda order: order <= 0),
-    _comparison("_>_", "greater", lambda order: order > 0),
-    _comparison("_>=_", "greater_equals", lambda order: order >= 0),
+    _comparison("_<_", "less", operator.lt),
+    _comparison("_<=_", "less_equals", operator.le),
+    _comparison("_>_", "greater", operator.gt),
+    _comparison("_>=_", "greater_equals", operator.ge),
     Function(
         "_[_]",
         (Overload("index_list", (_LIST, types.INT), _A), Overload("index_map", (_MAP, _A), _B)),
