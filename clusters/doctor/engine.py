@@ -13,11 +13,15 @@ from typing import Any, Final
 
 from clusters.doctor.host import Host
 from clusters.doctor.model import KIND, Check, Finding, Wanted, missing, ok, unknown, warning
+from clusters.kind.engine import ENVIRONMENT
 
 OLDEST: Final = (20, 10)
 """The first Docker with private cgroup namespaces, without which a node does not boot."""
 ENGINE_PROGRAMS: Final = ("dockerd", "containerd", "runc", "iptables")
 """What an engine of drakit's own consists of."""
+
+_OWN: Final = ("", "private")
+"""Values of DRAKIT_ENGINE with which drakit may start an engine of its own."""
 
 _DEFAULT: Final = "unix:///var/run/docker.sock"
 _INSTALL: Final = (
@@ -29,7 +33,8 @@ _INSTALL: Final = (
 class Engine:
     """What the docker command and the engine behind it say. `version` is "" when no engine answers; `problem` says why.
 
-    `spawnable` names what an engine of drakit's own lacks, None when there could be one.
+    `spawnable` names what an engine of drakit's own lacks, None when there could be one. `choice` is what DRAKIT_ENGINE
+    says: with "private" no other engine is asked.
     """
 
     command: Path | None = None
@@ -40,11 +45,12 @@ class Engine:
     problem: str = ""
     info: Mapping[str, Any] = field(default_factory=dict)
     spawnable: str | None = None
+    choice: str = ""
 
     @property
     def own(self) -> bool:
         """Whether drakit would start an engine of its own."""
-        return not self.version and not self.chosen_by and self.spawnable is None
+        return not self.version and not self.chosen_by and self.spawnable is None and self.choice in _OWN
 
     @property
     def options(self) -> Sequence[str]:
@@ -56,17 +62,20 @@ class Engine:
 def look(host: Host, wanted: Wanted) -> Engine:
     """Ask the docker command."""
     command = host.which("docker")
+    choice = host.env(ENVIRONMENT)
     spawnable = _spawnable(host)
     if command is None:
-        return Engine(spawnable=spawnable)
+        return Engine(spawnable=spawnable, choice=choice)
     text = host.run(str(command), "--version").last_line
+    if choice not in ("", "given"):
+        return Engine(command, text, _DEFAULT, spawnable=spawnable, choice=choice)
     chosen_by, endpoint = _endpoint(host, command)
     asked = host.run(str(command), "version", "--format", "{{json .}}")
     server = _object(asked.out).get("Server")
     version = str(server.get("Version") or "") if isinstance(server, dict) else ""
     info = _object(host.run(str(command), "info", "--format", "{{json .}}").out) if version else {}
     problem = "" if version else asked.last_line if asked.err.strip() else "it says no version of an engine"
-    return Engine(command, text, endpoint, chosen_by, version, problem, info, spawnable)
+    return Engine(command, text, endpoint, chosen_by, version, problem, info, spawnable, choice)
 
 
 def _object(text: str) -> Mapping[str, Any]:
@@ -189,7 +198,16 @@ def judge_answer(engine: Engine) -> Finding:
     if engine.command is None:
         return _later()
     if engine.own:
-        return ok("none runs; drakit starts one of its own while a cluster needs it")
+        why = f"{ENVIRONMENT}={engine.choice}" if engine.choice else "none runs"
+        return ok(f"{why}; drakit starts one of its own while a cluster needs it")
+    if engine.choice == "private":
+        return missing(
+            f"{ENVIRONMENT}=private, and {engine.spawnable}", f"{_INSTALL}, or unset {ENVIRONMENT}"
+        )
+    if engine.choice not in ("", "given"):
+        return missing(
+            f'{ENVIRONMENT}={engine.choice}: it is "given" or "private", or not set', f"unset {ENVIRONMENT}"
+        )
     alternative = "" if engine.chosen_by or engine.spawnable is None else f" ({engine.spawnable})"
     other = f", or let {engine.chosen_by} name another" if engine.chosen_by else ""
     return missing(

@@ -85,7 +85,8 @@ class Scene:
         self.patch.setenv("PATH", str(self.folder / "bin"))
         self.patch.setenv("XDG_CACHE_HOME", str(self.folder / "cache"))
         self.patch.setattr(tempfile, "tempdir", str(self.folder / "tmp"))
-        for name in ("DRAKIT_BINARIES", "DRAKIT_KIND_IMAGE", "DRAKIT_ENGINE_HOME", "DOCKER_CONTEXT"):
+        ours = ("DRAKIT_BINARIES", "DRAKIT_KIND_IMAGE", "DRAKIT_ENGINE", "DRAKIT_ENGINE_HOME")
+        for name in (*ours, "DOCKER_CONTEXT"):
             self.patch.delenv(name, raising=False)
         self.socket = self.listen("docker.sock")
         self.patch.setenv("DOCKER_HOST", f"unix://{self.socket}")
@@ -237,6 +238,11 @@ def own_engine_home_full(scene: Scene) -> None:
 def nobody_chose(scene: Scene) -> None:
     scene.no_engine()
     scene.patch.delenv("DOCKER_HOST")
+    scene.remove("dockerd")
+
+
+def private_without_its_parts(scene: Scene) -> None:
+    scene.patch.setenv("DRAKIT_ENGINE", "private")
     scene.remove("dockerd")
 
 

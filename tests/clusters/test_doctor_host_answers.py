@@ -36,6 +36,16 @@ def test_root_without_an_engine_gets_one_of_the_kits_own(scene: Scene) -> None:
     assert "the engine that drakit starts makes nodes without it" in texts["cap-sys-resource"]
 
 
+def test_whoever_wants_an_engine_of_the_kits_own_is_told_of_no_other(scene: Scene) -> None:
+    scene.patch.setenv("DRAKIT_ENGINE", "private")
+    scene.kernel("proc/self/status", "CapBnd:\t000001fffeffffff\n")
+    assert (
+        scene.find("engine").seen
+        == "DRAKIT_ENGINE=private; drakit starts one of its own while a cluster needs it"
+    )
+    assert "the engine that drakit starts makes nodes without it" in scene.find("cap-sys-resource").seen
+
+
 def test_a_check_says_whom_it_blocks(scene: Scene) -> None:
     scene.kernel("proc/meminfo", "MemAvailable: 1048576 kB\n")
     scene.host.user = 1000
