@@ -127,7 +127,9 @@ class SliceIndex:
         return {
             name: pools
             for name, pools in before.gathered.items()
-            if name not in concerned and self._on_node.get(name) == before._on_node.get(name)
+            if name in self._on_node
+            and name not in concerned
+            and self._on_node[name] == before._on_node.get(name)
         }
 
     @cached_property
@@ -252,7 +254,8 @@ def _duplicate_device(slices: Iterable[Slice]) -> str:
 def _unknown_counter(slices: Iterable[Slice], sets: Mapping[str, Mapping[str, Quantity]]) -> str:
     for entry in slices:
         for device in entry.devices:
-            for consumption in device.consumes:
+            # Most devices consume none, and need not keep that in a record of their own.
+            for consumption in device.consumes if device.spec.get("consumesCounters") else ():
                 known = sets.get(consumption.counter_set)
                 if known is None:
                     return f"counter set {consumption.counter_set} not found"

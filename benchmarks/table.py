@@ -30,6 +30,8 @@ def show(rows: Iterable[Mapping[str, Any]], markdown: bool) -> None:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return (
         f"{value:,.4g}"
         if isinstance(value, float) and abs(value) < 1000
