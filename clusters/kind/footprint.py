@@ -10,14 +10,18 @@ import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 COVERED: Final = ("/run/docker", "/run/containerd")
 """Folders that an engine keeps its sockets in, whatever its settings are."""
+
+RUN: Final = "/run/drakit-"
+"""How the folders begin that engines of drakit's keep their sockets in; it is among the words they are started with."""
 
 # Made by dockerd, containerd, or for `--volume /lib/modules:/lib/modules` of kind; files are dockerd's.
 _MADE: Final = (
@@ -149,7 +153,7 @@ def restore(before: Footprint, own_bridges: Collection[str], cgroup: str, execut
     remove_cgroup(cgroup)
     others = _other_engines()
     # Filters and switches are those of a network namespace, limits and folders those of the whole machine.
-    alone = _network() not in others
+    alone = _network() not in others.values()
     for name in _FILTERS:
         chains = alone and name in before.filters
         policy = before.policies.get(name, "") if chains else ""
@@ -157,8 +161,9 @@ def restore(before: Footprint, own_bridges: Collection[str], cgroup: str, execut
             execute(command)
     if alone:
         _restore_switches({name: value for name, value in before.switches.items() if name not in _ROOM})
-    if not others:
+    if not any(_is_own(process) for process in others):
         _restore_switches({name: value for name, value in before.switches.items() if name in _ROOM})
+    if not others:
         _remove_made(before.absent)
 
 
@@ -211,6 +216,40 @@ def removal(
     return [*rules, *empty, *drop]
 
 
+@contextlib.contextmanager
+def guarded(execute: Run = run) -> Iterator[None]:
+    """Let an engine start: it flushes the chains that all engines share, and what was in them is put back then."""
+    saved = {name: execute([f"{name}-save"]) for name in _FILTERS}
+    try:
+        yield
+    finally:
+        for name, before in saved.items():
+            if _chains(before):
+                for command in lost(name, before, execute([f"{name}-save"])):
+                    execute(command)
+
+
+def lost(name: str, before: str, now: str) -> list[list[str]]:
+    """The commands that put back into the chains of engines what `NAME-save` printed before and does not now."""
+    there = list(_rules(now))
+    # In front, the last one first: the order is as it was, and a RETURN of everything stays behind.
+    return [
+        [name, "-w", "-t", table, "-I", *shlex.split(rule)[1:]]
+        for table, rule in reversed(list(_rules(before)))
+        if (table, rule) not in there
+    ]
+
+
+def _rules(saved: str) -> Iterator[tuple[str, str]]:
+    """Table and words of each rule in a chain of engines."""
+    table = ""
+    for line in saved.splitlines():
+        if line.startswith("*"):
+            table = line[1:].strip()
+        elif line.startswith("-A ") and _CHAIN.match(line.split()[1]):
+            yield table, line
+
+
 def _after(words: Sequence[str], option: str) -> list[str]:
     return [following for word, following in itertools.pairwise(words) if word == option]
 
@@ -225,14 +264,22 @@ def _network(process: str = "self") -> str:
     return str(Path("/proc", process, "ns", "net").readlink())
 
 
-def _other_engines() -> list[str]:
-    """The network namespace of each dockerd of this machine: what is there may be its, too."""
-    found = []
+def _other_engines() -> dict[str, str]:
+    """The network namespace of each dockerd of this machine, by its process: what is there may be its, too."""
+    found = {}
     for comm in Path("/proc").glob("[0-9]*/comm"):
         with contextlib.suppress(OSError):
             if comm.read_text(encoding="utf-8", errors="replace").strip() == "dockerd":
-                found.append(_network(comm.parent.name))
+                found[comm.parent.name] = _network(comm.parent.name)
     return found
+
+
+def _is_own(process: str) -> bool:
+    """Whether a dockerd is one of drakit's, which needs the limits as they are; another did without."""
+    try:
+        return RUN.encode() in Path("/proc", process, "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def remove_cgroup(name: str, mounted: Path = _CGROUPS) -> None:

@@ -66,7 +66,7 @@ def run_folder(home: Path) -> Path:
     """The folder of the socket, and of what the engine of a home keeps while it runs."""
     # Short, as the names of sockets may not be long, and the same for everyone who uses this home.
     mark = hashlib.sha256(os.fsencode(home.absolute())).hexdigest()[:12]
-    return _RUN / f"drakit-{mark}"
+    return Path(f"{footprint.RUN}{mark}")
 
 
 def missing() -> str:
@@ -196,7 +196,7 @@ class _Home:
                 folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise _unusable(error, self.path) from None
-        with _machine(progress):
+        with _machine(progress), footprint.guarded():
             _write(self.before, json.dumps(asdict(self._look())))
             footprint.make_room()
             for cover in footprint.COVERED:

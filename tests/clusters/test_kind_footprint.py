@@ -73,6 +73,31 @@ def test_nothing_is_removed_of_a_filter_without_traces() -> None:
     assert removal("iptables", saved, ["br-1111"], chains=True, policy="ACCEPT") == []
 
 
+def test_what_an_engine_has_flushed_at_its_start_is_put_back_in_front_and_in_order() -> None:
+    ran: list[str] = []
+    now = [
+        SAVED.replace(
+            "-A DOCKER-ISOLATION-STAGE-1 -i br-1111 ! -o br-1111 -j DOCKER-ISOLATION-STAGE-2",
+            '-A DOCKER -d 10.0.0.2/32 -m comment --comment "a web server" -j ACCEPT\n'
+            "-A DOCKER -d 10.0.0.3/32 -j ACCEPT",
+        ),
+        SAVED,
+    ]
+
+    def execute(command: Sequence[str]) -> str:
+        if command[0] == "iptables-save":
+            return now.pop(0)
+        ran.append("|".join(command))
+        return ""
+
+    with footprint.guarded(execute):
+        ran.clear()
+    assert ran == [
+        "iptables|-w|-t|filter|-I|DOCKER|-d|10.0.0.3/32|-j|ACCEPT",
+        "iptables|-w|-t|filter|-I|DOCKER|-d|10.0.0.2/32|-m|comment|--comment|a web server|-j|ACCEPT",
+    ]
+
+
 def test_a_look_says_which_filters_have_no_chains_and_what_their_policy_is() -> None:
     said = {
         "iptables -w -S FORWARD": "-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n",
