@@ -28,6 +28,8 @@ spec:
   containers:
     - name: main
       image: busybox
+      # It is on every node; without a tag it would be pulled.
+      imagePullPolicy: IfNotPresent
       command: [probe]
       resources:
         claims:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kind_kit import SECONDS, Drakit, until
+import yaml
+from kind_kit import SECONDS, Drakit, log_of, until, wait_phase
 
+from clusters.existing import kubeconfig
 from clusters.kind import failpoints
 from clusters.kind.engine import Engine
+from clusters.observation import parse_observation
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(1200)]
 
@@ -47,10 +52,23 @@ def test_nothing_is_left_after_a_run_that_is_killed(alone: Drakit, point: str) -
     alone.check_clean(clusters)
 
 
+def run_example(record: dict[str, Any]) -> None:
+    """What `drakit up` proposes to do first: the Pod of its example runs, and has a device."""
+    api = kubeconfig.load(Path(record["kubeconfig"])).client()
+    template, pod = yaml.safe_load_all(Path(record["example"]).read_text())
+    api.create("resource.k8s.io/v1", "resourceclaimtemplates", template, "default")
+    api.create("v1", "pods", pod, "default")
+    wait_phase(api, "example", "Running")
+    assert parse_observation(log_of(api, "example")).devices
+    api.close()
+
+
 def test_nothing_is_left_when_keeper_and_clean_up_are_killed_at_the_end(alone: Drakit) -> None:
     deleting, deleted = AT_THE_END
-    alone.run(*UP, **{failpoints.VARIABLE: deleting})
+    alone.run(*UP, DRAKIT_CLUSTER_FAILPOINT=deleting)
     clusters = alone.clusters()
+    [record] = json.loads(alone.run("status", "--json"))
+    run_example(record)
     # The keeper kills itself when it is told to end, and this command as soon as it has done its work.
     process = alone.start("down", **{failpoints.VARIABLE: deleted})
     _, err = process.communicate(timeout=SECONDS)
