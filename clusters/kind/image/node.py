@@ -113,11 +113,12 @@ class _Build:
         self._clean()
         try:
             release = self._recipe.release
+            # First, as it takes less time to fail than what Go builds.
+            tree = rootfs.rootfs(self._progress)
             kubernetes = supply.find(release.kubernetes, (*STANDARD, *NODE), progress=self._progress)
             own = [probe.own_program(name) for name in ("coredns", "pause")]
             further = programs.find((*CONTAINERD, CRICTL, *own), progress=self._progress)
             self._paths = {**kubernetes.paths, **further.paths}
-            tree = rootfs.rootfs(self._progress)
             base = self._kind_files()
             self._timed("writing the images of the control plane", lambda: self._archive(tree, base))
             self._timed("laying out the node", lambda: self._context(tree, base))
