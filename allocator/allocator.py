@@ -29,7 +29,7 @@ from .state import AllocatedState
 class _Wanted:
     """What claims want."""
 
-    claims: Sequence[Claim]
+    claims: tuple[Claim, ...]
     requests: Sequence[Sequence[RequestPlan]]
     """Of each claim."""
     depends_on_node: bool
@@ -41,7 +41,7 @@ class _Wanted:
     def of(cls, claims: Sequence[Claim], requests: Sequence[Sequence[RequestPlan]]) -> _Wanted:
         plans = list(chain.from_iterable(requests))
         return cls(
-            claims,
+            tuple(claims),  # held, so that nothing else gets their identities
             requests,
             depends_on_node=any(choice.takes_all for plan in plans for choice in plan.choices),
             needs_free_devices=bool(plans) and all(choice.needs_free_devices for choice in plans[0].choices),
@@ -89,7 +89,8 @@ class Allocator:
 
         `gates`: feature gates of the scheduler. `claims`: the unallocated claims of the pod in its order. `classes`:
         DeviceClass by name or None. `slices`: all ResourceSlices, with the taints of DeviceTaintRules already in
-        them. `cel` and `slice_cache` should live as long as the scheduler: they make later attempts fast.
+        them. `cel` and `slice_cache` should live as long as the scheduler: they make later attempts fast. Slices and
+        nodes are known by identity then, so one that changes must become another object, as with an informer.
         `implementation`: which of upstream's allocators to follow; None for the one that a scheduler runs with
         these gates.
         """
