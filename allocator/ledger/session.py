@@ -169,7 +169,8 @@ class Session:
                 self._log.info("ledger: %s", error)
             self.tried.set()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _TURN_SECONDS)
+                async with asyncio.timeout(_TURN_SECONDS):
+                    await self._wake.wait()
 
     async def _turn(self) -> None:
         self._wake.clear()

@@ -1,0 +1,137 @@
+"""The ledger's backends, and what an allocation takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fakeredis import FakeAsyncRedis, FakeServer
+from ledger_contract import check_contract, check_forgetting
+
+from allocator.ledger import Holding, Ledger, LedgerUnavailableError, MemoryLedger, holding_of
+from allocator.ledger.remote import RedisLedger, connect, without_password
+from allocator.ledger.server import LedgerServer
+
+
+def on_fakeredis(remembered: int = 100) -> Ledger:
+    return RedisLedger(FakeAsyncRedis(server=FakeServer()), "test", remembered=remembered)
+
+
+@pytest.mark.parametrize("make", [MemoryLedger, on_fakeredis])
+def test_the_contract_holds(make: Callable[[], Ledger]) -> None:
+    asyncio.run(check_contract(make))
+
+
+@pytest.mark.parametrize("make", [MemoryLedger, on_fakeredis])
+def test_whoever_has_missed_forgotten_removals_gets_everything(make: Callable[..., Ledger]) -> None:
+    async def check() -> None:
+        ledger = make(remembered=3)
+        await check_forgetting(ledger)
+        await ledger.close()
+
+    asyncio.run(check())
+
+
+def test_the_contract_holds_through_the_socket_of_the_server(tmp_path: Path) -> None:
+    names = iter(range(100))
+
+    async def check() -> None:
+        socket = tmp_path / "l.sock"
+        server = asyncio.create_task(LedgerServer(socket).run())
+        while not socket.exists():
+            await asyncio.sleep(0.01)
+        assert socket.stat().st_mode & 0o777 == 0o600
+        await check_contract(lambda: connect(f"unix://{socket}", f"test-{next(names)}"))
+        server.cancel()
+        await asyncio.gather(server, return_exceptions=True)
+        assert not socket.exists()
+
+    asyncio.run(check())
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async def check() -> None:
+        ledger = connect(f"unix://{tmp_path}/none.sock", "test")
+        with pytest.raises(LedgerUnavailableError, match=r"none\.sock cannot be used: .*No such file"):
+            await ledger.open("x")
+        await ledger.close()
+
+    asyncio.run(check())
+
+
+def test_a_connection_is_made_again_after_the_server_was_started_anew(tmp_path: Path) -> None:
+    async def check() -> None:
+        socket = tmp_path / "l.sock"
+        ledger = connect(f"unix://{socket}", "test")
+        found = []
+        for name in ("first", "second"):
+            server = asyncio.create_task(LedgerServer(socket).run())
+            while not socket.exists():
+                await asyncio.sleep(0.01)
+            found.append((await ledger.open(name)).id)
+            server.cancel()
+            await asyncio.gather(server, return_exceptions=True)
+        await ledger.close()
+        assert found == ["first", "second"]
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://host:6379/1", "redis://host:6379/1"),
+        ("redis://:secret@host/1", "redis://:***@host/1"),
+        ("rediss://me:secret@host", "rediss://me:***@host"),
+        ("unix:///run/redis.sock?password=secret", "unix:///run/redis.sock"),
+    ],
+)
+def test_no_password_is_shown(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
+def result(device: str, **more: object) -> dict[str, object]:
+    return {"request": "r", "driver": "d.example.com", "pool": "p/q", "device": device, **more}
+
+
+@pytest.mark.parametrize(
+    ("results", "shares", "takes", "joins"),
+    [
+        ([result("a")], True, ("device d.example.com p/q a",), ()),
+        ([result("a", adminAccess=True)], True, (), ()),
+        ([result("part")], True, ("device d.example.com p/q part",), ("pool d.example.com p/q",)),
+        (
+            [result("a", shareID="s1"), result("a", shareID="s2")],
+            True,
+            ("share d.example.com p/q a s1", "share d.example.com p/q a s2"),
+            ("device d.example.com p/q a",),
+        ),
+        ([result("a", shareID="s1")], False, ("device d.example.com p/q a",), ()),
+        (
+            [result("part", shareID="s1")],
+            True,
+            ("share d.example.com p/q part s1",),
+            ("device d.example.com p/q part", "pool d.example.com p/q"),
+        ),
+    ],
+)
+def test_what_an_allocation_takes(
+    results: list[dict[str, object]], shares: bool, takes: tuple[str, ...], joins: tuple[str, ...]
+) -> None:
+    holding = holding_of(
+        {"devices": {"results": results}}, lambda device: device.device == "part", shares=shares
+    )
+    assert (holding.takes, holding.joins) == (takes, joins)
+
+
+def test_of_the_results_those_parts_are_kept_that_count() -> None:
+    allocation = {
+        "devices": {"results": [result("a", shareID="s", consumedCapacity={"m": "1Gi"}, tolerations=[])]}
+    }
+    assert holding_of(allocation, lambda device: False) == Holding(
+        ("share d.example.com p/q a s",),
+        ("device d.example.com p/q a",),
+        '[{"consumedCapacity":{"m":"1Gi"},"device":"a","driver":"d.example.com","pool":"p/q","shareID":"s"}]',
+    )

@@ -1,0 +1,239 @@
+"""The moments in which a device could be given away twice, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ledger_machine import Loop
+from ledger_world import Api, Request, Scheduler, Wire, allocated, held, overbooked
+
+from allocator.ledger import Caller, MemoryLedger
+
+
+class Race:
+    """Two schedulers, `a` and `b`, and claims that all want the same; `a` acts first."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.api, self.wire = Api(), Wire()
+        self.ledger = MemoryLedger(self.loop.time)
+        self.schedulers: dict[str, Scheduler] = {}
+
+    def __enter__(self) -> Race:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self.schedulers):
+            self.kill(name)
+        self.loop.close()
+
+    def do(self, work: Awaitable[Any]) -> Any:
+        async def play() -> Any:
+            result = await work
+            for _ in range(25):
+                await asyncio.sleep(0)
+            return result
+
+        return self.loop.run_until_complete(play())
+
+    def start(self, name: str) -> None:
+        """`a` has the first claim, and `b` the others."""
+
+        async def begin() -> Scheduler:
+            def mine(claim: str) -> bool:
+                return (claim == "claim-0") == (name == "a")
+
+            return Scheduler(name, self.api, self.wire, self.ledger, self.loop.time, mine)
+
+        self.schedulers[name] = self.do(begin())
+
+    def kill(self, name: str) -> None:
+        self.do(asyncio.gather(*self.schedulers.pop(name).kill(), return_exceptions=True))
+
+    def flow(
+        self, *names: str, until: Callable[[Request], bool] = lambda request: False, deaf: str = ""
+    ) -> Request | None:
+        """Let these schedulers go on for some time, or until one sends a request that is then left on the wire.
+
+        Whoever is deaf gets no news from the API.
+        """
+        for _ in range(60):
+            for name in names:
+                scheduler = self.schedulers.get(name)
+                if scheduler is not None:
+                    while scheduler.news and name not in deaf:
+                        scheduler.hear()
+                    scheduler.wake()
+            self.do(asyncio.sleep(0))
+            sent = [request for request in self.wire.waiting if request.sender in names]
+            for request in [request for request in sent if not request.answer.done()]:
+                if until(request):
+                    return request
+                if request in self.wire.waiting:
+                    self.do(self.wire.answer(request))
+            self.loop.moment += 0.3
+        return None
+
+    def expire(self) -> None:
+        async def now() -> None:
+            opened = await self.ledger.open("expirer's")
+            await self.ledger.expire(Caller(opened.id, "expirer#1", 0), 0)
+
+        self.do(now())
+
+    def allocated(self) -> int:
+        return sum(map(allocated, self.api.claims.values()))
+
+
+def writes(request: Request) -> bool:
+    return request.what == "update status"
+
+
+def protects(request: Request) -> bool:
+    return request.what == "update None"
+
+
+def one_whole(race: Race) -> None:
+    for number in range(4):
+        race.api.create(f"claim-{number}", "whole")
+
+
+def test_a_write_that_comes_after_the_reservation_expired_is_refused() -> None:
+    with Race() as race:
+        one_whole(race)
+        race.start("a")
+        write = race.flow("a", until=writes)
+        assert write is not None
+        race.kill("a")
+        race.expire()
+        race.start("b")
+        race.flow("b")
+        assert race.allocated() == 3, "the devices of the dead are free again"
+        race.do(race.wire.answer(write))
+        assert race.allocated() == 3
+        assert overbooked(race.api) == []
+
+
+def test_whoever_protects_a_claim_too_late_does_not_write_it() -> None:
+    with Race() as race:
+        one_whole(race)
+        race.start("a")
+        protection = race.flow("a", until=protects)
+        assert protection is not None
+        race.expire()
+        race.start("b")
+        race.flow("b")
+        race.flow("a")
+        assert race.allocated() == 3
+        assert overbooked(race.api) == []
+
+
+def test_a_write_that_was_carried_out_counts_though_nobody_told_of_it() -> None:
+    with Race() as race:
+        race.api.create("claim-0", "whole")
+        race.start("a")
+        write = race.flow("a", until=writes)
+        assert write is not None
+        race.do(race.wire.carry_out(write))
+        race.kill("a")
+        race.expire()
+        for number in range(1, 4):
+            race.api.create(f"claim-{number}", "whole")
+        race.start("b")
+        race.flow("b")
+        assert race.allocated() == 3
+        assert overbooked(race.api) == []
+
+
+def test_a_reservation_is_not_given_back_while_its_write_may_come() -> None:
+    with Race() as race:
+        one_whole(race)
+        race.start("a")
+        race.start("b")
+        write = race.flow("a", until=writes)
+        assert write is not None
+        # The connection breaks; what was sent is still on its way. That the claim is not written, `a` sees itself.
+        race.wire.fail(write)
+        race.flow("a", "b")
+        race.do(race.wire.answer(write))
+        race.flow("a", "b")
+        assert overbooked(race.api) == []
+        assert race.allocated() == 3
+
+
+def test_a_write_from_before_the_loss_of_the_ledger_is_refused() -> None:
+    with Race() as race:
+        one_whole(race)
+        race.start("a")
+        write = race.flow("a", until=writes)
+        assert write is not None
+        race.ledger.lose()
+        race.start("b")
+        race.flow("b")
+        assert race.allocated() == 3
+        race.do(race.wire.answer(write))
+        race.flow("a")
+        assert overbooked(race.api) == []
+
+
+def test_shares_of_a_device_are_planned_with_all_others_in_view() -> None:
+    with Race() as race:
+        race.start("a")
+        race.start("b")
+        race.flow("a", "b")
+        for number in range(3):
+            race.api.create(f"claim-{number}", "share")
+        # Both plan before one of them has reserved anything.
+        race.flow("a", until=lambda request: request.what == "reserve")
+        race.flow("b", until=lambda request: request.what == "reserve")
+        race.flow("b")
+        race.flow("a", "b")
+        assert (race.allocated(), overbooked(race.api)) == (2, [])
+
+
+def test_counters_of_a_pool_are_planned_with_all_others_in_view() -> None:
+    with Race() as race:
+        for number in range(4):
+            race.api.create(f"claim-{number}", "part")
+        race.start("a")
+        race.start("b")
+        race.flow("a", until=lambda request: request.what == "reserve")
+        race.flow("b", until=lambda request: request.what == "reserve")
+        race.flow("b")
+        race.flow("a", "b")
+        devices = [held(claim) for claim in race.api.claims.values() if allocated(claim)]
+        assert (len(devices), overbooked(race.api)) == (2, [])
+
+
+def test_what_the_ledger_alone_tells_counts_for_plans() -> None:
+    with Race() as race:
+        race.start("a")
+        race.start("b")
+        race.api.create("claim-0", "share")
+        race.flow("a", "b", until=lambda request: request.what == "reserve")
+        for number in range(1, 3):
+            race.api.create(f"claim-{number}", "share")
+        race.flow("b")
+        race.flow("a", deaf="a")
+        assert (race.allocated(), overbooked(race.api)) == (2, [])
+
+
+def test_what_was_deallocated_is_free_again() -> None:
+    with Race() as race:
+        for number in range(1, 5):
+            race.api.create(f"claim-{number}", "whole")
+        race.start("b")
+        race.flow("b")
+        waiting = [name for name, claim in race.api.claims.items() if not allocated(claim)]
+        race.api.create("claim-0", "whole")
+        race.start("a")
+        first = next(name for name, claim in race.api.claims.items() if allocated(claim))
+        race.api.deallocate(first)
+        race.flow("a", "b")
+        assert race.allocated() == 3
+        race.api.delete(next(name for name, claim in race.api.claims.items() if allocated(claim)))
+        race.flow("a", "b")
+        assert race.allocated() == 3
+        assert (len(waiting), overbooked(race.api)) == (1, [])

@@ -1,0 +1,132 @@
+"""The ledger in a real Redis server: the contract, the simulation, and processes that are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import random
+import secrets
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ledger_contract import check_contract
+from ledger_machine import Backend, play
+from ledger_workers import Table, work
+from redis.asyncio import Redis
+
+from allocator.ledger.remote import RedisLedger, connect
+
+pytestmark = pytest.mark.go
+
+PROCESSES, CLAIMS, DEVICES = 8, 1000, 1000
+
+
+class Server:
+    """redis-server on a Unix socket, without persistence."""
+
+    def __init__(self, folder: Path) -> None:
+        self.socket = folder / "redis.sock"
+        self.url = f"unix://{self.socket}"
+        self.start()
+
+    def start(self) -> None:
+        words = ["redis-server", "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
+        words += ["--save", "", "--appendonly", "no", "--dir", str(self.socket.parent)]
+        self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        while not self.socket.exists():
+            assert self._process.poll() is None, "redis-server has ended"
+            assert time.monotonic() < deadline, "redis-server makes no socket"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self.socket.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    # A Unix socket's path is short.
+    folder = Path(f"/tmp/ledger-{secrets.token_hex(4)}")
+    folder.mkdir(mode=0o700)
+    found = Server(folder)
+    yield found
+    found.kill()
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+
+
+def test_the_contract_holds(server: Server) -> None:
+    asyncio.run(check_contract(lambda: connect(server.url, secrets.token_hex(4))))
+
+
+def test_no_device_is_given_away_twice_and_none_is_lost(server: Server) -> None:
+    async def make(clock: Callable[[], float]) -> Backend:
+        ledger = RedisLedger(Redis.from_url(server.url), secrets.token_hex(4), remembered=3)
+        return Backend(ledger, ledger.remove)
+
+    play(make, examples=10, steps=40, patience=0.001)
+
+
+def test_a_server_that_has_started_anew_counts_as_empty(server: Server) -> None:
+    async def open_twice() -> tuple[str, str]:
+        ledger = connect(server.url, "test")
+        first = await ledger.open("first")
+        server.kill()
+        server.start()
+        second = await ledger.open("second")
+        await ledger.close()
+        return first.id, second.id
+
+    assert asyncio.run(open_twice()) == ("first", "second")
+
+
+@pytest.mark.timeout(1200)
+def test_killed_processes_neither_double_nor_lose_a_device(server: Server, tmp_path: Path) -> None:
+    seed = int(os.environ.get("LEDGER_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"LEDGER_SEED={seed}")  # noqa: T201 - a failure shows it
+    chance = random.Random(seed)
+    table = Table(tmp_path / "claims.db")
+    table.make(PROCESSES * CLAIMS)
+    context = multiprocessing.get_context("spawn")
+
+    def start(number: int) -> multiprocessing.process.BaseProcess:
+        arguments = (number, PROCESSES, DEVICES, server.url, table.path, chance.random())
+        process = context.Process(target=work, args=arguments, daemon=True)
+        process.start()
+        return process
+
+    workers = {number: start(number) for number in range(PROCESSES)}
+    kills = losses = 0
+    deadline = time.monotonic() + 1100
+    while any(process.is_alive() or process.exitcode != 0 for process in workers.values()):
+        time.sleep(chance.uniform(0.2, 1.5))
+        assert time.monotonic() < deadline, table.progress()
+        alive = [number for number, process in workers.items() if process.is_alive()]
+        if alive and kills < 24:
+            victim = workers[chance.choice(alive)]
+            assert victim.pid is not None
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.join()
+            kills += 1
+        if kills % 10 == 9 and losses < kills // 10 + 1:
+            server.kill()
+            server.start()
+            losses += 1
+        for number, process in workers.items():
+            if not process.is_alive() and process.exitcode != 0:
+                workers[number] = start(number)
+    print(f"{kills} processes and {losses} servers killed")  # noqa: T201
+    assert kills >= 20
+    assert table.doubled() == []
+    # Every claim has had its device, and all devices are free or held by the claims that are left.
+    assert table.progress() == {"done": PROCESSES * CLAIMS - DEVICES, "held": DEVICES}
+    assert Counter(table.holders().values()) == dict.fromkeys((f"dev-{n}" for n in range(DEVICES)), 1)
