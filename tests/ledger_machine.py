@@ -203,8 +203,11 @@ class LedgerMachine(RuleBasedStateMachine):
         while self.wire.waiting:
             self.do(self.wire.answer(self.wire.waiting[0]))
             self.nothing_is_given_away_twice()
-        for _ in range(14):
+        for turn in range(14):
             self.loop.moment += 1.1
+            if turn < 4:
+                # Time enough passes for what nobody knows the outcome of.
+                self.expire()
             for scheduler in self.schedulers.values():
                 while scheduler.news:
                     scheduler.hear()
