@@ -7,6 +7,7 @@ another, counts as empty: it may have lost the last reservations.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from importlib import resources
@@ -45,7 +46,9 @@ class RedisLedger(Ledger):
         try:
             text = await self._script(self._keys, [operation, json.dumps(arguments), self._remembered, _KEPT])
         except (RedisError, OSError, TimeoutError) as error:
+            _heed_cancellation()
             raise self._unavailable(error) from None
+        _heed_cancellation()
         answer: dict[str, Any] = json.loads(text)
         return answer
 
@@ -63,6 +66,13 @@ class RedisLedger(Ledger):
     async def close(self) -> None:
         """Close its connections."""
         await self._client.aclose()
+
+
+def _heed_cancellation() -> None:
+    """Raise CancelledError when the task was cancelled and the client library has kept that to itself."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def connect(url: str, prefix: str) -> RedisLedger:
