@@ -59,6 +59,11 @@ class Model:
             known[uid] = change.obj
 
     def _claim(self, before: Object | None, change: Change) -> Iterator[str]:
+        """What is wrong with a change of a claim.
+
+        Between binding and start a Pod may lose its reservation, though not the allocation: a scheduler that does not
+        hear that its binding succeeded takes the reservation back (Unreserve of Kubernetes 1.37.2).
+        """
         obj, uid = change.obj, change.obj["metadata"]["uid"]
         had, has = allocation(before), None if change.removed else allocation(obj)
         if had and has and devices(had) != devices(has):
@@ -75,16 +80,19 @@ class Model:
             holder = self.holders.setdefault(device, uid)
             if holder != uid:
                 yield f"gets device {'/'.join(device)}, which claim {holder} has"
+        kept = set() if change.removed else reserved(obj)
+        for consumer in sorted(self.promised.get(uid, set()) - kept):
+            pod = self.pods.get(consumer)
+            if pod is None or not bound(pod) or ended(pod):
+                continue
+            if not has:
+                yield f"loses its allocation while Pod {pod['metadata']['name']} may run"
+            elif has_run(pod) and before is not None and consumer in reserved(before):
+                yield f"is no longer reserved for Pod {pod['metadata']['name']}, which may run"
         if has:
             self.promised.setdefault(uid, set()).update(reserved(obj))
         else:
             self.promised.pop(uid, None)
-        for consumer in (reserved(before) if before else set()) - (
-            set() if change.removed else reserved(obj)
-        ):
-            pod = self.pods.get(consumer)
-            if pod is not None and bound(pod) and not ended(pod):
-                yield f"is no longer reserved for Pod {pod['metadata']['name']}, which may run"
 
     def _pod(self, before: Object | None, change: Change) -> Iterator[str]:
         obj = change.obj

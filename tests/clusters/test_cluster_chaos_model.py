@@ -79,6 +79,16 @@ def test_a_pod_may_be_bound_without_the_reservation_that_it_had() -> None:
     assert model.problems == []
 
 
+def test_a_pod_that_is_bound_may_lose_its_reservation_before_it_starts() -> None:
+    model = history(
+        *RUNS[:3],
+        claim("c", GPU),
+        claim("c", GPU, users=("p",)),
+        pod("p", "n1", "Running", "running"),
+    )
+    assert model.problems == []
+
+
 TAKEN_BACK = (pod("p"), claim("c", GPU, users=("p",)), claim("c", GPU))
 
 
@@ -105,6 +115,8 @@ TAKEN_BACK = (pod("p"), claim("c", GPU, users=("p",)), claim("c", GPU))
         ),
         ((pod("p"), pod("p", "n1")), (), "is bound without claim c"),
         ((*RUNS, claim("c", GPU)), (), "no longer reserved for Pod p"),
+        ((*RUNS, claim("c")), (), "loses its allocation while Pod p may run"),
+        ((*RUNS[:3], claim("c", GPU), claim("c")), (), "loses its allocation while Pod p may run"),
         ((*RUNS, pod("p", "n2", "Running", "running")), (), "moves from n1 to n2"),
         ((*RUNS, pod("p", "n1", "Failed"), pod("p", "n1", "Running")), (), "was Failed and is Running"),
     ],
