@@ -120,6 +120,18 @@ class Bench:
 
         return await self.until(check, f"pod {name} is ready", seconds)
 
+    async def waiting(self, name: str) -> Object:
+        """The pod, once the kubelet has said that its containers wait; events come before that."""
+
+        async def check() -> Object | None:
+            found = await self.pod(name)
+            told = (
+                found and found["status"]["phase"] == "Pending" and found["status"].get("containerStatuses")
+            )
+            return found if told else None
+
+        return await self.until(check, f"pod {name} waits")
+
     async def gone(self, name: str, seconds: float = SECONDS) -> None:
         async def check() -> bool:
             return await self.pod(name) is None

@@ -101,7 +101,7 @@ def test_a_pod_that_is_not_in_reserved_for_waits_and_leaves_no_trace() -> None:
             event = await made.event("FailedPrepareDynamicResources", PREFIX + text)
             assert event["type"] == "Warning"
             assert "fieldPath" not in event["involvedObject"]
-            waiting = await made.phase("p", "Pending")
+            waiting = await made.waiting("p")
             assert state(waiting)["state"] == {"waiting": {"reason": "ContainerCreating"}}
             sandbox = condition(waiting, "PodReadyToStartContainers")
             assert (sandbox["status"], sandbox["reason"], sandbox["message"]) == (

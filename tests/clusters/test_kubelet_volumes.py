@@ -192,7 +192,7 @@ def test_a_missing_volume_is_waited_for() -> None:
             await made.event(
                 "FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "cm" not found'
             )
-            found = await made.phase("p", "Pending")
+            found = await made.waiting("p")
             assert found["status"]["containerStatuses"][0]["state"] == {
                 "waiting": {"reason": "ContainerCreating"}
             }
