@@ -126,7 +126,7 @@ class SliceIndex:
             return {}
         return {
             name: pools
-            for name, pools in before.gathered.items()
+            for name, pools in before.gathered.copy().items()  # others may add to it meanwhile
             if name in self._on_node
             and name not in concerned
             and self._on_node[name] == before._on_node.get(name)

@@ -130,6 +130,30 @@ def test_nothing_is_read_again_while_nothing_changes(monkeypatch: pytest.MonkeyP
     assert (len(asked), looked) == (len(NODES) + 1, ["n1"])
 
 
+def test_one_thread_may_look_at_nodes_while_another_has_new_slices() -> None:
+    kept, programs = SliceCache(), CelCache()
+    slices = [
+        resource_slice(f"s-{name}", [device("a")], pool=name, nodeName=name) for name in ("n0", "n1", "n2")
+    ]
+    elsewhere = Allocator({}, [claim(exact())], AllocatedState(), CLASSES.get, slices, programs, kept)
+    waiting: list[dict[str, Any]] = []
+
+    class Name(str):
+        """Where it is looked up, the other thread gets its turn."""
+
+        def __hash__(self) -> int:
+            if waiting:
+                elsewhere.allocate(waiting.pop())
+            return str.__hash__(self)
+
+    elsewhere.allocate(node(Name("n0")))
+    elsewhere.allocate(node("n1"))
+    changed = [*slices[:2], resource_slice("s-n2", [device("b")], pool="n2", nodeName="n2")]
+    waiting.append(node("n2"))
+    (found,) = answers([claim(exact())], changed, [node("n2")], AllocatedState(), programs, kept)
+    assert (found[0]["devices"]["results"][0]["device"], waiting) == ("b", [])
+
+
 def counting(program: Any, asked: list[Any]) -> Any:
     class Counting:
         def matches(self, given: Any) -> bool:
