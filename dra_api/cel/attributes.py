@@ -252,8 +252,6 @@ def plain_lookup(keys: tuple[str, ...]) -> Run:
 
     return run_three
 
-    return run
-
 
 class RelativeAttribute(_Qualified):
     """Any computed value with qualifiers."""
