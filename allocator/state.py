@@ -53,16 +53,16 @@ class AllocatedDevices:
     def update(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
         """Take note of a claim that was added (no `old`), changed or deleted (no `new`).
 
-        An allocation cannot change, so only its appearance and disappearance count.
+        An allocation cannot change. When it seems to, as after a gap in a watch, it was taken back in between.
         """
-        before = old is not None and _allocation(old) is not None
-        after = new is not None and _allocation(new) is not None
-        if after and not before and new is not None:
-            for result in _results(new):
-                self._add(result)
-        elif before and not after and old is not None:
-            for result in _results(old):
-                self._remove(result)
+        before = [] if old is None else list(_results(old))
+        after = [] if new is None else list(_results(new))
+        if before == after:
+            return
+        for result in before:
+            self._remove(result)
+        for result in after:
+            self._add(result)
 
     def state(self, in_flight: Iterable[Mapping[str, Any]] = ()) -> AllocatedState:
         """A snapshot that also counts claims whose allocation is decided but not written yet."""

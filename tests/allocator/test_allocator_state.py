@@ -57,6 +57,14 @@ def test_changes_of_claims_are_followed() -> None:
     assert devices.state() == AllocatedState()
 
 
+def test_an_allocation_that_took_the_place_of_another_unseen_is_followed() -> None:
+    devices = AllocatedDevices()
+    before, after = holder({"device": "b"}), holder(share("1", memory="2"))
+    devices.update(None, before)
+    devices.update(before, after)
+    assert devices.state() == allocated([after])
+
+
 def test_allocations_in_flight_count_in_the_snapshot_only() -> None:
     devices = AllocatedDevices()
     devices.update(None, holder(share("1", memory="2")))
