@@ -59,6 +59,9 @@ class ClaimWriter:
                     current = await self._step(
                         f"get updated claim {_where(claim)} after conflict", self._fetch, claim
                     )
+                    if is_reserved_for(pod, current):
+                        # Whoever loses a connection before the answer sends a PUT again, which contradicts the first.
+                        return current
                 if (
                     attempt
                     and confirm is not None
@@ -73,7 +76,7 @@ class ClaimWriter:
                 if written is None or not is_reserved_for(pod, written):
                     raise
                 return written
-        raise WriteError(str(last))
+        raise WriteError(str(last), uncertain=True)
 
     async def _bind_once(
         self, claim: Object, allocation: dict[str, Any] | None, pod: Object, confirm: Confirm | None
@@ -83,7 +86,8 @@ class ClaimWriter:
             raise WriteError(f"claim {where} got deleted in the meantime")
         if allocation is not None:
             if allocation_of(claim) is not None:
-                raise WriteError(f"claim {where} got allocated elsewhere in the meantime")
+                text = f"claim {where} got allocated elsewhere in the meantime"
+                raise WriteError(text, uncertain=True)
             if FINALIZER not in (claim["metadata"].get("finalizers") or ()):
                 changed = _copy(claim)
                 changed["metadata"]["finalizers"] = [
