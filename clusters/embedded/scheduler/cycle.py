@@ -207,11 +207,11 @@ class SchedulingCycle:
         assumed = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self._cache.assume(assumed)
         self._queue.nominator.delete(pod)
-        status = profile.framework.run_reserve(state, assumed, node)
         try:
+            status = profile.framework.run_reserve(state, assumed, node)
             if status is None:
                 status = await profile.framework.run_permit(state, assumed, node)
-        except OutdatedPlanError:
+        except Exception:
             await self._give_back(state, assumed, node, profile)
             raise
         if status is not None:
