@@ -29,6 +29,7 @@ from drakit.state import Folder, StateError
 _DEFAULT_NAME: Final = "drakit"
 _DEFAULT_MACHINE: Final = "dual-numa-4"
 _MOST_SCHEDULERS: Final = 16
+_LEDGER_VARIABLE: Final = "DRAKIT_LEDGER"
 # The containers of a kind cluster end one by one on a busy machine.
 _STOP_SECONDS: Final = 90.0
 _LAST_LINES: Final = 20
@@ -115,7 +116,7 @@ class KitBrokeError(Exception):
 @click.option(
     "--ledger",
     metavar="URL",
-    envvar="DRAKIT_LEDGER",
+    envvar=_LEDGER_VARIABLE,
     default="",
     help="The Redis server through which several schedulers allocate: redis://, rediss:// or unix://.  "
     "[default: one of the cluster's own]",
@@ -257,6 +258,8 @@ def start(order: Order, note: Callable[[str], None]) -> dict[str, Any]:
     Raises StateError when the user has to change something, OSError, and KitBrokeError.
     """
     folder = Folder(order.name)
+    # The order has the URL, and its password is nothing for drivers.
+    environment = {name: value for name, value in os.environ.items() if name != _LEDGER_VARIABLE}
     with stoppable():
         keeper = subprocess.Popen(
             [sys.executable, "-P", "-m", "drakit.keeper"],
@@ -265,7 +268,7 @@ def start(order: Order, note: Callable[[str], None]) -> dict[str, Any]:
             stderr=subprocess.PIPE,
             start_new_session=True,
             env={
-                **os.environ,
+                **environment,
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 "TMPDIR": tempfile.gettempdir(),
             },
