@@ -77,14 +77,24 @@ def _heed_cancellation() -> None:
 
 def connect(url: str, prefix: str) -> RedisLedger:
     """The ledger at a URL of Redis: redis://, rediss:// or unix://. Raises ValueError for another."""
-    client = Redis.from_url(
-        url,
-        socket_timeout=_SECONDS,
-        socket_connect_timeout=_SECONDS,
-        # Every operation may be asked for twice.
-        retry=Retry(NoBackoff(), 1),
-    )
-    return RedisLedger(client, prefix, without_password(url))
+    where = without_password(url)
+    try:
+        client = Redis.from_url(
+            url,
+            socket_timeout=_SECONDS,
+            socket_connect_timeout=_SECONDS,
+            # Every operation may be asked for twice.
+            retry=Retry(NoBackoff(), 1),
+        )
+        # Options that there are not, or that are something else, come out with the first connection.
+        client.connection_pool.make_connection()
+    except TypeError:
+        raise ValueError(f"{where}: an option behind the ? is unknown, or its value is wrong") from None
+    except (ValueError, RedisError) as error:
+        # It quotes what it takes for the port, which may be the beginning of a password.
+        port = "the port is no number; a password has / as %2F, # as %23 and ? as %3F"
+        raise ValueError(f"{where}: {port if 'Port' in str(error) else error}") from None
+    return RedisLedger(client, prefix, where)
 
 
 def without_password(url: str) -> str:
