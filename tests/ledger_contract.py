@@ -37,8 +37,8 @@ def states(answer: Answer) -> dict[str, State]:
 async def check_contract(make: Callable[[], Ledger]) -> None:
     """`make` gives an empty ledger each time."""
     checks = (
-        filling, exclusive_names, joined_names, several_at_once, tokens, replacing, expiry, facts_win,
-        facts_without_allocation, facts_with_a_reservation, changes,
+        filling, exclusive_names, joined_names, several_at_once, tokens, replacing, late_requests, expiry, facts_win,
+        late_facts, facts_without_allocation, facts_with_a_reservation, changes,
     )  # fmt: skip
     for check in checks:
         ledger = make()
@@ -142,6 +142,35 @@ async def replacing(ledger: Ledger) -> None:
     assert again.token > first.token
     assert (await ledger.reserve(B, 0, [wish("y", "d")])).token, "the first one holds nothing any more"
     assert (await ledger.reserve(B, 0, [wish("z", "e")])).conflicts == (Conflict("e", "uid-x"),)
+
+
+async def late_requests(ledger: Ledger) -> None:
+    await filled(ledger)
+
+    def one(device: str) -> list[Wish]:
+        return [Wish(claim("x"), Holding((device,), (), device))]
+
+    start = (await ledger.read(A)).delta.until
+    first = await ledger.reserve(A, start, one("d"))
+    again = await ledger.reserve(A, start, one("d"))
+    assert again.token > first.token, "whoever has heard no answer asks again"
+    other = await ledger.reserve(A, again.delta.until, one("e"))
+    assert other.token
+    late = await ledger.reserve(A, start, one("d"))
+    assert late.conflicts == (Conflict("", "uid-x"),), "it was sent before the other was reserved"
+    assert (await ledger.confirm(A, {"uid-x": other.token})).unknown == ()
+
+
+async def late_facts(ledger: Ledger) -> None:
+    await filled(ledger)
+    planned = Wish(claim("x"), Holding(("d",)), version=9)
+    token = (await ledger.reserve(A, 0, [planned])).token
+    await ledger.settle(B, [Fact(claim("x"), 8, Holding(("e",)))])
+    assert (await ledger.confirm(A, {"uid-x": token})).unknown == (), "that had been taken back by then"
+    assert (await ledger.reserve(B, 0, [wish("y", "d")])).conflicts
+    answer = await ledger.settle(B, [Fact(claim("x"), 10, Holding(("e",)))])
+    assert states(answer) == {"x": State.COMMITTED}
+    assert (await ledger.reserve(B, 0, [wish("y", "d")])).token
 
 
 async def expiry(ledger: Ledger) -> None:

@@ -28,6 +28,8 @@ from allocator.ledger import (
     Wish,
     holding_of,
     key_of,
+    same_devices,
+    version_of,
 )
 from clusters.client import ClientError
 from clusters.clock import Clock
@@ -269,7 +271,8 @@ class Scheduler:
         if allocation is None:
             return
         self._flying[uid] = {**claim, "status": {"allocation": allocation}}
-        wish = Wish(key_of(claim), holding_of(allocation, lambda device: device.device in PARTS))
+        holding = holding_of(allocation, lambda device: device.device in PARTS)
+        wish = Wish(key_of(claim), holding, version_of(claim))
         try:
             grant = await self.session.reserve(seen, [wish])
         except (RacedError, LedgerUnavailableError):
@@ -292,7 +295,12 @@ class Scheduler:
 
     def _taken(self) -> list[Claim]:
         own = {uid: claim for uid, claim in self.known.items() if allocated(claim)} | self._flying
-        ahead = self.session.ahead(lambda claim: claim["metadata"]["uid"] in own)
+
+        def counted(claim: Mapping[str, Any]) -> bool:
+            known = own.get(claim["metadata"]["uid"])
+            return known is not None and same_devices(known, claim)
+
+        ahead = self.session.ahead(counted)
         return [*own.values(), *map(dict, ahead)]
 
 

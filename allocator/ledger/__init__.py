@@ -5,7 +5,7 @@ of `server.LedgerServer` included). docs/ledger.md says what is guaranteed.
 """
 
 from .interface import Caller, Ledger, Opened
-from .keys import fact_of, holding_of, key_of
+from .keys import fact_of, holding_of, key_of, same_devices, version_of
 from .memory import MemoryLedger
 from .records import (
     Answer,
@@ -48,4 +48,6 @@ __all__ = [
     "fact_of",
     "holding_of",
     "key_of",
+    "same_devices",
+    "version_of",
 ]

@@ -56,8 +56,9 @@ class Ledger(ABC):
         """Reserve all allocations or none, after taking note of facts.
 
         `seen` is the point until which changes were known when the allocations were planned. Refused are names that
-        another claim takes, names that others have joined after that point, and claims that have an entry (except for
-        a reservation of the same session, which is replaced).
+        another claim takes, names that others have joined after that point, and claims that have an entry. Replaced is
+        a reservation of the same session that was known then, or of the same results: a request that comes late must
+        not undo what was reserved in its place.
         """
         arguments = {
             "seen": seen,
@@ -92,8 +93,9 @@ class Ledger(ABC):
     async def settle(self, caller: Caller, facts: Sequence[Fact]) -> Answer:
         """Take note of what the API says.
 
-        An allocation is entered whatever was here, and reservations that take the same expire. Without allocation an
-        entry goes when it was committed at an earlier version, when it has been fenced off, or the claim is gone.
+        An allocation is entered unless more is known of the claim, and reservations that take the same expire. Without
+        allocation an entry goes when it was committed at an earlier version, when it has been fenced off, or the claim
+        is gone.
         """
         return await self._ask("settle", caller, {"facts": [fact.data() for fact in facts]})
 

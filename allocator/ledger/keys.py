@@ -66,6 +66,21 @@ def allocation_of(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return allocation
 
 
+def same_devices(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two states of a claim are allocated, and have the same devices and shares."""
+    mine, theirs = allocation_of(one), allocation_of(other)
+    return mine is not None and theirs is not None and _identities(mine) == _identities(theirs)
+
+
+def _identities(allocation: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    # Of quantities an API server may write the same amount in another way.
+    return [
+        (result["driver"], result["pool"], result["device"], result.get("shareID"))
+        for result in (allocation.get("devices") or {}).get("results") or ()
+        if not result.get("adminAccess")
+    ]
+
+
 def fact_of(claim: Mapping[str, Any], *, shares: bool = True, token: int = 0) -> Fact:
     """What the API says by this object. Whoever joins a pool of its devices has to know of it."""
     allocation = allocation_of(claim)

@@ -118,7 +118,7 @@ end
 local function note_fact(fact)
     local entry = load(fact.uid)
     if fact.allocated then
-        if entry and entry.state == 'committed' and entry.version >= fact.version then
+        if entry and entry.version >= fact.version then
             return
         end
         if entry then
@@ -144,8 +144,11 @@ end
 
 local function refusal(wish, seen, session, mine)
     local entry = load(wish.uid)
-    if entry and not (entry.state == 'reserved' and entry.session == session) then
-        return { name = '', holder = wish.uid }
+    if entry then
+        local own = entry.state == 'reserved' and entry.session == session
+        if not own or (entry.token > seen and entry.results ~= wish.results) then
+            return { name = '', holder = wish.uid }
+        end
     end
     for _, name in ipairs(wish.takes) do
         local record = holders(name)
@@ -196,7 +199,7 @@ local function reserve()
         end
         local entry = {
             namespace = wish.namespace, name = wish.name, uid = wish.uid, state = 'reserved', token = token,
-            session = arguments.session, at = now, version = 0, takes = wish.takes, joins = wish.joins,
+            session = arguments.session, at = now, version = wish.version, takes = wish.takes, joins = wish.joins,
             results = wish.results,
         }
         save(entry)
@@ -242,7 +245,8 @@ local function release()
     end
 end
 
--- Nothing stays for good in a server that others use, too. Whoever needs the ledger comes here every second.
+-- Nothing stays for good in a server that others use, too. A key that was empty meanwhile is a new one, so all get it
+-- each time.
 local function keep()
     for _, key in ipairs(KEYS) do
         redis.call('EXPIRE', key, KEPT)
@@ -262,7 +266,6 @@ local function expire()
             end
         end
     end
-    keep()
 end
 
 local function settle()
@@ -297,11 +300,11 @@ end
 
 local run, id = run_id(), redis.call('HGET', meta, 'id')
 if id and redis.call('HGET', meta, 'run') ~= run then
-    redis.call('DEL', meta, entries, held, changes, removed, pending)
     id = false
 end
 if operation == 'open' then
     if not id then
+        redis.call('DEL', meta, entries, held, changes, removed, pending)
         id = arguments.id
         redis.call('HSET', meta, 'id', id, 'run', run, 'seq', 0)
     end
@@ -317,5 +320,6 @@ local operations = {
     read = read, fill = fill,
 }
 operations[operation]()
+keep()
 add_delta()
 return cjson.encode(answer)

@@ -72,7 +72,6 @@ class MemoryLedger(Ledger):
                 "token": token,
                 "session": session,
                 "at": self._clock(),
-                "version": 0,
             }
             self._save(entry)
             self._hold(entry)
@@ -134,8 +133,10 @@ class MemoryLedger(Ledger):
     ) -> _Data | None:
         uid = wish["uid"]
         entry = self._entries.get(uid)
-        if entry is not None and not (entry["state"] == "reserved" and entry["session"] == session):
-            return {"name": "", "holder": uid}
+        if entry is not None:
+            own = entry["state"] == "reserved" and entry["session"] == session
+            if not own or (entry["token"] > seen and entry["results"] != wish["results"]):
+                return {"name": "", "holder": uid}
         for name in wish["takes"]:
             record = self._held.get(name) or _Holders()
             holder = taken.get(name) or joined.get(name) or _other(record.takes | record.joins, uid)
@@ -164,7 +165,7 @@ class MemoryLedger(Ledger):
                 self._remove(entry)
             return
         if entry is not None:
-            if entry["state"] == "committed" and entry["version"] >= fact["version"]:
+            if entry["version"] >= fact["version"]:
                 return
             self._let_go(entry)
         new = {

@@ -52,7 +52,7 @@ class Entry:
     session: str
     """Whose reservation it is, or was."""
     version: int
-    """The resourceVersion of the claim when it was written, 0 before."""
+    """The resourceVersion of the claim when it was written; before that, one at which it had no allocation."""
     holding: Holding
 
     @classmethod
@@ -75,10 +75,12 @@ class Wish:
 
     claim: ClaimKey
     holding: Holding
+    version: int = 0
+    """The resourceVersion of the claim, without allocation, on which the plan rests."""
 
     def data(self) -> dict[str, Any]:
         """For a backend."""
-        return {**self.claim._asdict(), **holding_data(self.holding)}
+        return {**self.claim._asdict(), **holding_data(self.holding), "version": self.version}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ RESERVATION_SECONDS: Final = 10.0
 _TURN_SECONDS: Final = 1.0
 _DOUBT_SECONDS: Final = 2.0
 _AT_ONCE: Final = 200
+_LOST: Final = "the ledger was lost meanwhile"
 
 
 class RacedError(Exception):
@@ -96,13 +97,14 @@ class Session:
     def ahead(self, counted: Callable[[Claim], bool]) -> Iterator[Claim]:
         """Allocations that count and are not in the API as far as it is known, as claims.
 
-        `counted` tells which the scheduler has counted itself.
+        `counted` tells whether the scheduler has counted the devices of such a claim, by what it knows of it.
         """
         return self._view.ahead(counted)
 
     def inform(self, old: Claim | None, new: Claim | None) -> None:
         """The handler for the informer of claims."""
-        self._look(self._view.inform(old, new))
+        for uid in self._view.inform(old, new):
+            self._look(uid)
 
     # Reservations.
 
@@ -110,47 +112,50 @@ class Session:
         """Reserve the allocations of one pod, all or none. Raises RacedError and LedgerUnavailableError."""
         facts = list(self._facts.values())[:_AT_ONCE]
 
-        async def question(caller: Caller) -> Answer:
-            if seen.ledger != caller.ledger:
-                raise RacedError(())
-            return await self._ledger.reserve(caller, seen.until, wishes, facts)
-
-        answer = await self._ask(question)
+        if seen.ledger != self._id and not self._problem:
+            raise RacedError(())
+        answer = await self._ask(
+            seen.ledger, lambda caller: self._ledger.reserve(caller, seen.until, wishes, facts)
+        )
         self._told(facts)
         if not answer.token:
             raise RacedError(answer.conflicts)
-        return Grant(self, {wish.claim.uid: answer.token for wish in wishes})
+        return Grant(self, seen.ledger, {wish.claim.uid: answer.token for wish in wishes})
 
-    async def confirm(self, tokens: Mapping[str, int]) -> bool:
-        """Whether all these reservations stand. Raises LedgerUnavailableError."""
-        return not (await self._ask(lambda caller: self._ledger.confirm(caller, tokens))).unknown
+    # A later ledger counts its tokens from the beginning, so that they could be mistaken for those of an earlier one.
 
-    async def commit(self, written: Mapping[str, tuple[int, int]]) -> None:
+    async def confirm(self, ledger: str, tokens: Mapping[str, int]) -> bool:
+        """Whether all these reservations in a ledger stand. Raises LedgerUnavailableError."""
+        return not (await self._ask(ledger, lambda caller: self._ledger.confirm(caller, tokens))).unknown
+
+    async def commit(self, ledger: str, written: Mapping[str, tuple[int, int]]) -> None:
         """Tell of what was written. When that fails, it is found out later."""
         with contextlib.suppress(LedgerUnavailableError):
-            for uid in (await self._ask(lambda caller: self._ledger.commit(caller, written))).unknown:
+            answer = await self._ask(ledger, lambda caller: self._ledger.commit(caller, written))
+            for uid in answer.unknown:
                 self._look(uid)
 
-    async def release(self, tokens: Mapping[str, int]) -> None:
+    async def release(self, ledger: str, tokens: Mapping[str, int]) -> None:
         """Give back what was not written. When that fails, it expires."""
         with contextlib.suppress(LedgerUnavailableError):
-            await self._ask(lambda caller: self._ledger.release(caller, tokens))
+            await self._ask(ledger, lambda caller: self._ledger.release(caller, tokens))
 
-    async def _ask(self, question: Callable[[Caller], Awaitable[Answer]]) -> Answer:
+    async def _ask(self, asked: str, question: Callable[[Caller], Awaitable[Answer]]) -> Answer:
         if self._problem:
             raise LedgerUnavailableError(self._problem)
-        asked = self._id
+        if self._id != asked:
+            raise LedgerUnavailableError(_LOST)
         try:
             answer = await question(self._caller())
         except LedgerLostError:
             if self._id == asked:
                 self._lost()
-            raise LedgerUnavailableError(self._problem or "the ledger was lost meanwhile") from None
+            raise LedgerUnavailableError(self._problem or _LOST) from None
         except LedgerUnavailableError as error:
             self._fails(str(error))
             raise
         if self._id != asked:
-            raise LedgerUnavailableError("the ledger was lost meanwhile")
+            raise LedgerUnavailableError(_LOST)
         return self._take(answer)
 
     # Keeping it true.
@@ -188,7 +193,11 @@ class Session:
             entry = self._view.entries.get(uid)
             expired = entry is not None and entry.state is State.EXPIRING
             if expired or self._clock() - since >= _DOUBT_SECONDS:
-                await self._resolve(claim, entry.token if entry is not None and expired else 0)
+                try:
+                    await self._resolve(claim, entry.token if entry is not None and expired else 0)
+                except StoreError as error:
+                    # That is no reason to leave the others, or to allocate nothing.
+                    self._log.info("ledger: claim %s/%s: %s", claim.namespace, claim.name, error)
 
     async def _join(self) -> None:
         opened = await self._ledger.open(secrets.token_hex(16))
@@ -252,6 +261,8 @@ class Session:
             self._log.warning("%s; no device is allocated meanwhile", problem)
 
     def _well(self) -> None:
+        if not self._id:
+            return  # it was lost while the last answer was on its way
         if self._problem:
             self._log.info("ledger: connected")
             self._freed()
@@ -261,21 +272,22 @@ class Session:
 class Grant:
     """The reservations for one pod."""
 
-    def __init__(self, session: Session, tokens: Mapping[str, int]) -> None:
+    def __init__(self, session: Session, ledger: str, tokens: Mapping[str, int]) -> None:
         self._session = session
+        self._ledger = ledger
         self._open: dict[str, int] = dict(tokens)
 
     async def confirm(self, uid: str) -> bool:
         """Whether the reservation of a claim still stands. Raises LedgerUnavailableError."""
-        return uid in self._open and await self._session.confirm({uid: self._open[uid]})
+        return uid in self._open and await self._session.confirm(self._ledger, {uid: self._open[uid]})
 
     async def commit(self, uid: str, version: int) -> None:
         """The allocation of a claim is in the API since a resourceVersion."""
         if uid in self._open:
-            await self._session.commit({uid: (self._open.pop(uid), version)})
+            await self._session.commit(self._ledger, {uid: (self._open.pop(uid), version)})
 
     async def release(self) -> None:
         """Give back what was neither committed nor will be written."""
         tokens, self._open = self._open, {}
         if tokens:
-            await self._session.release(tokens)
+            await self._session.release(self._ledger, tokens)

@@ -64,5 +64,7 @@ async def _fenced(store: ClaimStore, claim: Claim, shares: bool) -> Fact | None:
             found = await store.get(key)
             if found is None:
                 return None
+            if version_of(found) == version_of(claim):
+                raise  # nobody else wrote it
             claim = found
     return fact_of(claim, shares=shares)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .keys import allocation_of, key_of, version_of
+from .keys import allocation_of, key_of, same_devices, version_of
 from .records import ClaimKey, Delta, Entry, Fact, State
 
 Claim = Mapping[str, Any]
@@ -50,16 +50,16 @@ class View:
             }
         return gone | {entry.claim.uid for entry in delta.changed}, bool(gone)
 
-    def inform(self, old: Claim | None, new: Claim | None) -> str:
-        """Take a change of a claim in; returns its UID."""
+    def inform(self, old: Claim | None, new: Claim | None) -> list[str]:
+        """Take a change of a claim in; returns its UID, and that of the one of the same name that it replaces."""
+        changed = []
+        if old is not None and (new is None or old["metadata"]["uid"] != new["metadata"]["uid"]):
+            changed.append(self._delete(old))
         if new is not None:
             uid = str(new["metadata"]["uid"])
             self._claims[uid] = new
-            if old is not None and old["metadata"]["uid"] != uid:
-                self._delete(old)
-            return uid
-        assert old is not None  # noqa: S101 - informers tell of something
-        return self._delete(old)
+            changed.append(uid)
+        return changed
 
     def _delete(self, claim: Claim) -> str:
         key = key_of(claim)
@@ -69,14 +69,17 @@ class View:
         return key.uid
 
     def ahead(self, counted: Callable[[Claim], bool]) -> Iterator[Claim]:
-        """Allocations of which the ledger alone knows, as claims; without those for which `counted` is true."""
+        """Allocations of which the ledger alone knows, as claims; without those for which `counted` is true.
+
+        What an informer that is late shows as allocated may be what the claim had before.
+        """
         for uid in list(self._ahead):
-            entry, claim = self.entries[uid], self._claims.get(uid)
+            entry, claim, planned = self.entries[uid], self._claims.get(uid), self._ahead[uid]
             written = entry.state is State.COMMITTED
             if uid in self._deleted or (written and claim is not None and version_of(claim) >= entry.version):
                 del self._ahead[uid]
-            elif (claim is None or allocation_of(claim) is None) and not counted(self._ahead[uid]):
-                yield self._ahead[uid]
+            elif not (claim is not None and same_devices(claim, planned)) and not counted(planned):
+                yield planned
 
     def fact(self, uid: str) -> Fact | None:
         """What the API says about the claim against its entry, as far as an informer, which comes late, can tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,16 @@ import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 from ledger_contract import check_contract, check_forgetting
 
-from allocator.ledger import Holding, Ledger, LedgerUnavailableError, MemoryLedger, holding_of
+from allocator.ledger import (
+    Caller,
+    ClaimKey,
+    Holding,
+    Ledger,
+    LedgerUnavailableError,
+    MemoryLedger,
+    Wish,
+    holding_of,
+)
 from allocator.ledger.remote import RedisLedger, connect, without_password
 from allocator.ledger.server import LedgerServer
 
@@ -90,6 +100,62 @@ def test_a_connection_is_made_again_after_the_server_was_started_anew(tmp_path: 
 )
 def test_no_password_is_shown(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://host", "one of the following schemes"),
+        ("redis://host?color=blue", "redis://host: an option behind the ? is unknown"),
+        ("redis://host?protocol=9", "protocol must be"),
+    ],
+)
+def test_a_url_that_cannot_be_is_refused_before_it_is_used(url: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        connect(url, "test")
+
+
+def test_a_password_that_breaks_a_url_is_not_quoted() -> None:
+    with pytest.raises(ValueError, match="the port is no number") as caught:
+        connect("redis://:se#cret@host", "test")
+    assert "se" not in str(caught.value).partition(":")[2].partition("the port")[0]
+
+
+def test_nothing_stays_for_good_in_a_server_that_nobody_asks_any_more() -> None:
+    async def check() -> None:
+        client = FakeAsyncRedis(server=FakeServer())
+        ledger = RedisLedger(client, "test")
+        caller = Caller((await ledger.open("L")).id, "a#1", 0)
+        await ledger.fill(caller)
+        wish = Wish(ClaimKey("ns", "x", "uid-x"), Holding(("d",)))
+        granted = await ledger.reserve(caller, 0, [wish])
+        after_reserve = {key: await client.ttl(key) for key in await client.keys()}
+        await ledger.release(caller, {"uid-x": granted.token})
+        after_release = {key: await client.ttl(key) for key in await client.keys()}
+        await ledger.close()
+        assert (len(after_reserve), len(after_release)) == (5, 2)
+        assert all(0 < left <= 3600 for left in [*after_reserve.values(), *after_release.values()])
+
+    asyncio.run(check())
+
+
+def test_a_new_ledger_has_nothing_of_one_of_which_only_parts_are_left() -> None:
+    async def check() -> None:
+        client = FakeAsyncRedis(server=FakeServer())
+        ledger = RedisLedger(client, "test")
+        caller = Caller((await ledger.open("L")).id, "a#1", 0)
+        await ledger.fill(caller)
+        wish = Wish(ClaimKey("ns", "x", "uid-x"), Holding(("d",)))
+        await ledger.reserve(caller, 0, [wish])
+        await client.delete("{test}:meta", "{test}:entries")
+        caller = Caller((await ledger.open("M")).id, "a#2", 0)
+        await ledger.fill(caller)
+        await ledger.expire(caller, 10)
+        other = Wish(ClaimKey("ns", "y", "uid-y"), Holding(("d",)))
+        assert (await ledger.reserve(caller, 0, [other])).token
+        await ledger.close()
+
+    asyncio.run(check())
 
 
 def result(device: str, **more: object) -> dict[str, object]:

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ledger_machine import Loop
-from ledger_world import Api, Request, Scheduler, Wire, allocated, held, overbooked
+from ledger_world import Api, Claim, Request, Scheduler, Wire, allocated, entries, held, overbooked
 
-from allocator.ledger import Caller, MemoryLedger
+from allocator.ledger import Caller, ClaimKey, Holding, MemoryLedger, State, Wish
+from clusters.client import ClientError
 
 
 class Race:
@@ -237,3 +238,61 @@ def test_what_was_deallocated_is_free_again() -> None:
         race.flow("a", "b")
         assert race.allocated() == 3
         assert (len(waiting), overbooked(race.api)) == (1, [])
+
+
+def test_a_write_that_was_sent_twice_is_known_as_ones_own() -> None:
+    with Race() as race:
+        one_whole(race)
+        race.start("a")
+        write = race.flow("a", until=writes)
+        assert write is not None
+        # The answer is lost with its connection; the HTTP client sends it again, and hears that the claim has changed.
+        race.do(race.wire.carry_out(write))
+        write.outcome = (None, ClientError(409, "Conflict", "the object has been modified"))
+        race.do(race.wire.answer(write))
+        race.flow("a", deaf="a", until=lambda request: request.what == "release")
+        (entry,) = race.do(entries(race.ledger)).values()
+        assert entry.state is State.COMMITTED
+
+
+def test_a_claim_that_cannot_be_fenced_off_keeps_nobody_else_waiting() -> None:
+    with Race() as race:
+        one_whole(race)
+        race.start("a")
+        write = race.flow("a", until=writes)
+        assert write is not None
+        race.kill("a")
+        race.expire()
+        update = race.api.update
+
+        def refuse(claim: Claim, subresource: str | None = None) -> Claim:
+            if claim["metadata"]["name"] == "claim-0":
+                raise ClientError(403, "Forbidden", "no")
+            return update(claim, subresource)
+
+        race.api.update = refuse  # type: ignore[method-assign]
+        race.start("b")
+        race.flow("b")
+        assert race.schedulers["b"].session.problem == ""
+        assert race.allocated() == 2, "the third device stays taken"
+
+
+def test_a_token_of_a_lost_ledger_is_none_of_the_next() -> None:
+    with Race() as race:
+        race.api.create("claim-0", "whole")
+        race.start("a")
+        protection = race.flow("a", until=protects)
+        assert protection is not None
+        (before,) = race.do(entries(race.ledger)).values()
+        race.ledger.lose()
+        for _ in range(20):
+            race.loop.moment += 0.3
+            for request in [request for request in race.wire.waiting if request is not protection]:
+                race.do(race.wire.answer(request))
+            race.do(asyncio.sleep(0))
+        # The claim is for another now, and its reservation happens to have the same number.
+        ledger = race.do(race.ledger.open("M")).id
+        other = Wish(ClaimKey("ns", "claim-0", before.claim.uid), Holding(("another device",)))
+        granted = race.do(race.ledger.reserve(Caller(ledger, "x#1", 0), 0, [other]))
+        assert granted.token == before.token
+        assert race.flow("a", until=writes) is None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from allocator import AllocatedDevices, AllocatedState
+from allocator.ledger import same_devices
 from clusters.embedded.scheduler.framework.events import Object
 
 from .assume_cache import AssumeCache
@@ -33,15 +34,16 @@ class ClaimTracker:
         return self._devices.state([*self._in_flight.values(), *further])
 
     def counts(self, claim: Mapping[str, Any]) -> bool:
-        """Whether this claim is among those that `allocated_state` counts by itself."""
+        """Whether these devices of this claim are among those that `allocated_state` counts by itself."""
         metadata = claim["metadata"]
-        if metadata["uid"] in self._in_flight:
+        flying = self._in_flight.get(metadata["uid"])
+        if flying is not None and same_devices(flying, claim):
             return True
         latest = self.get(metadata["namespace"], metadata["name"])
         return (
             latest is not None
             and latest["metadata"]["uid"] == metadata["uid"]
-            and allocation_of(latest) is not None
+            and same_devices(latest, claim)
         )
 
     def is_in_flight(self, uid: str) -> bool:

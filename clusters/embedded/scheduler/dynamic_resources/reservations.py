@@ -21,6 +21,7 @@ from allocator.ledger import (
     Wish,
     holding_of,
     key_of,
+    version_of,
 )
 from allocator.model import DeviceID
 from clusters.client import ClientError
@@ -107,6 +108,7 @@ class Reservations:
             Wish(
                 key_of(claim),
                 holding_of(allocation, self._consuming(allocation).__contains__, shares=self._shares),
+                version_of(claim),
             )
             for claim, allocation in decided
         ]
