@@ -154,6 +154,8 @@ async def late_requests(ledger: Ledger) -> None:
     first = await ledger.reserve(A, start, one("d"))
     again = await ledger.reserve(A, start, one("d"))
     assert again.token > first.token, "whoever has heard no answer asks again"
+    assert (await ledger.reserve(A, again.delta.until, one("e"))).conflicts == (Conflict("", "uid-x"),)
+    await ledger.release(A, {"uid-x": again.token})
     other = await ledger.reserve(A, again.delta.until, one("e"))
     assert other.token
     late = await ledger.reserve(A, start, one("d"))

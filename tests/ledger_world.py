@@ -264,7 +264,7 @@ class Scheduler:
             self._wake.clear()
 
     async def _schedule(self, claim: Claim) -> None:
-        if self.session.problem:
+        if self.session.problem or self.session.is_reserved(claim["metadata"]["uid"]):
             return
         uid, seen = claim["metadata"]["uid"], self.session.seen()
         allocation = plan(claim, self._taken(), f"{self.session.session}-{next(self._shares)}")

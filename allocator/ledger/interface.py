@@ -56,9 +56,9 @@ class Ledger(ABC):
         """Reserve all allocations or none, after taking note of facts.
 
         `seen` is the point until which changes were known when the allocations were planned. Refused are names that
-        another claim takes, names that others have joined after that point, and claims that have an entry. Replaced is
-        a reservation of the same session that was known then, or of the same results: a request that comes late must
-        not undo what was reserved in its place.
+        another claim takes, names that others have joined after that point, and claims that have an entry, except for
+        the same results by the same session, which has asked twice. Other devices for a claim have to wait until those
+        that it may still get are given back, or fenced off.
         """
         arguments = {
             "seen": seen,

@@ -146,7 +146,7 @@ local function refusal(wish, seen, session, mine)
     local entry = load(wish.uid)
     if entry then
         local own = entry.state == 'reserved' and entry.session == session
-        if not own or (entry.token > seen and entry.results ~= wish.results) then
+        if not own or entry.results ~= wish.results then
             return { name = '', holder = wish.uid }
         end
     end

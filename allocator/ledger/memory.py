@@ -135,7 +135,7 @@ class MemoryLedger(Ledger):
         entry = self._entries.get(uid)
         if entry is not None:
             own = entry["state"] == "reserved" and entry["session"] == session
-            if not own or (entry["token"] > seen and entry["results"] != wish["results"]):
+            if not own or entry["results"] != wish["results"]:
                 return {"name": "", "holder": uid}
         for name in wish["takes"]:
             record = self._held.get(name) or _Holders()

@@ -101,6 +101,11 @@ class Session:
         """
         return self._view.ahead(counted)
 
+    def is_reserved(self, uid: str) -> bool:
+        """Whether a claim may be about to get an allocation, this scheduler's own included: it cannot be planned."""
+        entry = self._view.entries.get(uid)
+        return entry is not None and entry.state is not State.COMMITTED
+
     def inform(self, old: Claim | None, new: Claim | None) -> None:
         """The handler for the informer of claims."""
         for uid in self._view.inform(old, new):

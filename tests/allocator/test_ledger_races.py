@@ -296,3 +296,19 @@ def test_a_token_of_a_lost_ledger_is_none_of_the_next() -> None:
         granted = race.do(race.ledger.reserve(Caller(ledger, "x#1", 0), 0, [other]))
         assert granted.token == before.token
         assert race.flow("a", until=writes) is None
+
+
+def test_a_claim_whose_write_may_come_gets_no_other_devices_before_it_is_fenced_off() -> None:
+    with Race() as race:
+        one_whole(race)
+        race.start("a")
+        race.start("b")
+        write = race.flow("a", until=writes)
+        assert write is not None
+        race.wire.fail(write)
+        race.flow("a", until=lambda request: writes(request) and request is not write)
+        race.flow("b")
+        race.do(race.wire.answer(write))
+        assert overbooked(race.api) == []
+        race.flow("a", "b")
+        assert (race.allocated(), overbooked(race.api)) == (3, [])

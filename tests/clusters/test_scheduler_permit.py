@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from clusters.embedded.scheduler.cache import Cache
 from clusters.embedded.scheduler.cycle import Profile, SchedulingCycle
+from clusters.embedded.scheduler.dynamic_resources.claim_tracker import ClaimTracker
+from clusters.embedded.scheduler.dynamic_resources.plugin import DynamicResources
 from clusters.embedded.scheduler.framework.plugin import CycleState, OutdatedPlanError, Plugin
 from clusters.embedded.scheduler.framework.runtime import Framework
 from clusters.embedded.scheduler.queue.nominator import Nominator
@@ -54,3 +57,20 @@ def test_whatever_goes_wrong_the_pod_can_be_scheduled_again(problem: Exception) 
     with pytest.raises(type(problem)):
         asyncio.run(cycle._assume(CycleState(), POD, "n1", profile))
     assert (cache.is_assumed("u"), plugin.undone) == (False, 1)
+
+
+@pytest.mark.parametrize(("uid", "waits"), [("reserved", True), ("free", False)])
+def test_a_claim_that_may_be_about_to_be_allocated_is_not_planned(uid: str, waits: bool) -> None:
+    session = SimpleNamespace(is_reserved={"reserved"}.__contains__)
+    access = SimpleNamespace(
+        claims=ClaimTracker(True),
+        clock=None,
+        gates=SimpleNamespace(filter_timeout=False, binding_conditions=False),
+        reservations=SimpleNamespace(session=session),
+    )
+    plugin = DynamicResources(cast(Any, access), cast(Any, None), 0.0, 0.0)
+    status = plugin._check_unallocated(
+        {"metadata": {"namespace": "ns", "name": "c", "uid": uid}, "spec": {}, "status": {}}
+    )
+    assert (status is not None) == waits
+    assert status is None or status.message == "resource claim ns/c is in the process of being allocated"

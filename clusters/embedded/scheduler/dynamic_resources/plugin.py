@@ -141,7 +141,10 @@ class DynamicResources(Plugin):
     def _check_unallocated(self, claim: Object) -> Status | None:
         metadata = claim["metadata"]
         where = f"{metadata['namespace']}/{metadata['name']}"
-        if self._access.claims.is_in_flight(metadata["uid"]):
+        reservations = self._access.reservations
+        if self._access.claims.is_in_flight(metadata["uid"]) or (
+            reservations is not None and reservations.session.is_reserved(metadata["uid"])
+        ):
             return unresolvable(f"resource claim {where} is in the process of being allocated")
         for request in (claim["spec"].get("devices") or {}).get("requests") or ():
             name = request["name"]
