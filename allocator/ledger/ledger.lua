@@ -12,9 +12,14 @@ local operation, arguments = ARGV[1], cjson.decode(ARGV[2])
 local REMEMBERED, KEPT = tonumber(ARGV[3]), tonumber(ARGV[4])
 
 -- A server that has started anew may have lost the last changes, or all: what it has is not to be relied upon.
+-- Returns nil and why where that could not be noticed.
 local function run_id()
     local info = redis.pcall('INFO', 'server')
-    return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
+    if type(info) == 'string' then
+        return string.match(info, 'run_id:(%w+)')
+    end
+    -- fakeredis has no such command, and keeps nothing when it ends. Redis says this in other words.
+    return string.find(info.err, 'unknown command', 1, true) and '-' or nil, info.err
 end
 
 local function milliseconds()
@@ -298,7 +303,11 @@ local function add_delta()
     end
 end
 
-local run, id = run_id(), redis.call('HGET', meta, 'id')
+local run, problem = run_id()
+if not run then
+    return redis.error_reply('ERR INFO cannot be used, which tells whether the server is still the same: ' .. (problem or '-'))
+end
+local id = redis.call('HGET', meta, 'id')
 if id and redis.call('HGET', meta, 'run') ~= run then
     id = false
 end

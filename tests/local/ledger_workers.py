@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from allocator.ledger import LedgerUnavailableError, RacedError, Session, Wish, holding_of, key_of
+from allocator.ledger import LedgerUnavailableError, RacedError, Session, Wish, holding_of, key_of, version_of
 from allocator.ledger.remote import connect
 from clusters.client import ClientError
 from clusters.clock import Clock
@@ -208,7 +208,7 @@ class Worker:
         uid = claim["metadata"]["uid"]
         try:
             grant = await self._session.reserve(
-                seen, [Wish(key_of(claim), holding_of(allocation, lambda device: False))]
+                seen, [Wish(key_of(claim), holding_of(allocation, lambda device: False), version_of(claim))]
             )
         except (RacedError, LedgerUnavailableError):
             await asyncio.sleep(0.005)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import random
 import secrets
+import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +21,7 @@ from ledger_machine import Backend, play
 from ledger_workers import Table, work
 from redis.asyncio import Redis
 
+from allocator.ledger import Caller, LedgerUnavailableError
 from allocator.ledger.remote import RedisLedger, connect
 
 pytestmark = pytest.mark.go
@@ -28,16 +30,18 @@ PROCESSES, CLAIMS, DEVICES = 8, 1000, 1000
 
 
 class Server:
-    """redis-server on a Unix socket, without persistence."""
+    """redis-server on a Unix socket. With `persistent` it has everything again when it starts anew."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, persistent: bool) -> None:
         self.socket = folder / "redis.sock"
+        self._appends = "yes" if persistent else "no"
         self.url = f"unix://{self.socket}"
         self.start()
 
     def start(self) -> None:
         words = ["redis-server", "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700"]
-        words += ["--save", "", "--appendonly", "no", "--dir", str(self.socket.parent)]
+        words += ["--save", "", "--appendonly", self._appends, "--appendfsync", "always"]
+        words += ["--dir", str(self.socket.parent)]
         self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
         while not self.socket.exists():
@@ -52,16 +56,14 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     # A Unix socket's path is short.
     folder = Path(f"/tmp/ledger-{secrets.token_hex(4)}")
     folder.mkdir(mode=0o700)
-    found = Server(folder)
+    found = Server(folder, persistent=getattr(request, "param", False))
     yield found
     found.kill()
-    for path in folder.iterdir():
-        path.unlink()
-    folder.rmdir()
+    shutil.rmtree(folder)
 
 
 def test_the_contract_holds(server: Server) -> None:
@@ -76,17 +78,31 @@ def test_no_device_is_given_away_twice_and_none_is_lost(server: Server) -> None:
     play(make, examples=10, steps=40, patience=0.001)
 
 
+@pytest.mark.parametrize("server", [False, True], indirect=True, ids=["in memory", "persistent"])
 def test_a_server_that_has_started_anew_counts_as_empty(server: Server) -> None:
-    async def open_twice() -> tuple[str, str]:
+    async def check() -> None:
         ledger = connect(server.url, "test")
-        first = await ledger.open("first")
+        await ledger.fill(Caller((await ledger.open("first")).id, "a#1", 0))
+        assert await ledger.open("other") == ("first", True)
         server.kill()
         server.start()
-        second = await ledger.open("second")
+        assert await ledger.open("second") == ("second", False)
         await ledger.close()
-        return first.id, second.id
 
-    assert asyncio.run(open_twice()) == ("first", "second")
+    asyncio.run(check())
+
+
+def test_a_user_who_cannot_learn_whether_the_server_has_started_anew_is_refused(server: Server) -> None:
+    async def check() -> None:
+        admin = Redis.from_url(server.url)
+        await admin.execute_command("ACL", "SETUSER", "some", "on", ">word", "~*", "+@all", "-info")
+        await admin.aclose()
+        ledger = connect(server.url.replace("unix://", "unix://some:word@"), "test")
+        with pytest.raises(LedgerUnavailableError, match="INFO cannot be used"):
+            await ledger.open("x")
+        await ledger.close()
+
+    asyncio.run(check())
 
 
 @pytest.mark.timeout(1200)
