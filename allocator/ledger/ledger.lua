@@ -22,6 +22,13 @@ local function run_id()
     return string.find(info.err, 'unknown command', 1, true) and '-' or nil, info.err
 end
 
+-- Part of a ledger is worse than none. Policies that throw away what may expire throw away ours, too.
+local function may_evict()
+    local info = redis.pcall('INFO', 'memory')
+    return type(info) == 'string' and string.match(info, 'maxmemory:(%d+)') ~= '0'
+        and string.match(info, 'maxmemory_policy:([%w-]+)') ~= 'noeviction'
+end
+
 local function milliseconds()
     local time = redis.call('TIME')
     return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -312,6 +319,9 @@ if id and redis.call('HGET', meta, 'run') ~= run then
     id = false
 end
 if operation == 'open' then
+    if may_evict() then
+        return redis.error_reply('ERR the server throws keys away when its memory is full; set maxmemory-policy noeviction')
+    end
     if not id then
         redis.call('DEL', meta, entries, held, changes, removed, pending)
         id = arguments.id

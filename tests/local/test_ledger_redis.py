@@ -105,6 +105,31 @@ def test_a_user_who_cannot_learn_whether_the_server_has_started_anew_is_refused(
     asyncio.run(check())
 
 
+@pytest.mark.parametrize(
+    ("limit", "policy", "fits"),
+    [("0", "allkeys-lru", True), ("100mb", "noeviction", True), ("100mb", "volatile-ttl", False)],
+)
+def test_a_server_that_throws_keys_away_is_refused(
+    server: Server, limit: str, policy: str, fits: bool
+) -> None:
+    async def check() -> None:
+        admin = Redis.from_url(server.url)
+        await admin.config_set("maxmemory", limit)
+        await admin.config_set("maxmemory-policy", policy)
+        await admin.aclose()
+        ledger = connect(server.url, "test")
+        try:
+            assert await ledger.open("x") == ("x", False)
+        except LedgerUnavailableError as error:
+            assert "set maxmemory-policy noeviction" in str(error)
+            assert not fits
+        else:
+            assert fits
+        await ledger.close()
+
+    asyncio.run(check())
+
+
 @pytest.mark.timeout(1200)
 def test_killed_processes_neither_double_nor_lose_a_device(server: Server, tmp_path: Path) -> None:
     seed = int(os.environ.get("LEDGER_SEED") or random.SystemRandom().randrange(2**32))
