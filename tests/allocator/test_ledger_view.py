@@ -90,14 +90,16 @@ def test_a_claim_that_another_of_the_same_name_has_replaced_is_gone() -> None:
 
 
 def test_a_ledger_is_not_filled_by_asking_again_for_what_is_always_refused() -> None:
+    known = claim("uid")
+
     class Refusing:
         asked = 0
 
-        async def get(self, key: ClaimKey) -> Claim | None:
-            return claim("uid")
+        async def get(self, claim: ClaimKey) -> Claim | None:
+            return known
 
         async def list(self) -> Sequence[Claim]:
-            return [claim("uid")]
+            return [known]
 
         async def fence(self, claim: Claim) -> Claim:
             self.asked += 1
