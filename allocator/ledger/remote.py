@@ -87,7 +87,7 @@ def connect(url: str, prefix: str) -> RedisLedger:
             retry=Retry(NoBackoff(), 1),
         )
         # Options that there are not, or that are something else, come out with the first connection.
-        client.connection_pool.make_connection()
+        client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
     except TypeError:
         raise ValueError(f"{where}: an option behind the ? is unknown, or its value is wrong") from None
     except (ValueError, RedisError) as error:
