@@ -18,8 +18,10 @@ local function run_id()
     if type(info) == 'string' then
         return string.match(info, 'run_id:(%w+)')
     end
-    -- fakeredis has no such command, and keeps nothing when it ends. Redis says this in other words.
-    return string.find(info.err, 'unknown command', 1, true) and '-' or nil, info.err
+    -- fakeredis has no such command, whose error may be no string of Lua, and keeps nothing when it ends. Redis says
+    -- this in other words.
+    local words = tostring(info.err)
+    return string.find(words, 'unknown command', 1, true) and '-' or nil, words
 end
 
 -- Part of a ledger is worse than none. Policies that throw away what may expire throw away ours, too.
