@@ -40,7 +40,6 @@ pytestmark = [pytest.mark.go, pytest.mark.timeout(1800)]
 
 STATE = "dra_manager_state"
 RECOVERY = 60.0
-chaos.PATIENCE = 300.0
 # A real kubelet needs seconds to start, and must live long enough to run a Pod.
 chaos.STANDSTILL = 20.0
 
