@@ -398,7 +398,10 @@ def test_the_life_of_a_pod_as_a_watcher_sees_it(space: Space) -> None:
     states = [row[2] for row in rows[1:]]
     once = [state for number, state in enumerate(states) if number == 0 or states[number - 1] != state]
     # sleep as the first process knows no TERM: killed after the grace period, exit code 137
-    assert once == ["Pending", "Init:0/1", "PodInitializing", "Running", "Terminating", "Error"]
+    course = ["Pending", "Init:0/1", "PodInitializing", "Running", "Terminating", "Error"]
+    # A kubelet that is busy writes no status that is over by then.
+    assert once == [state for state in course if state in once]
+    assert {"Init:0/1", *course[3:]} <= set(once)
     assert rows[1][5:] == [NONE, NONE, NONE, NONE]
 
 

@@ -10,6 +10,9 @@ ALLOWED: Final[dict[str, str]] = {
         "a real kubelet that starts mounts the volumes of Pods that it is about to end, now and then, and fails: its "
         "cache of ConfigMaps knows only those of Pods that shall run"
     ),
+    r"event of the real one only: .* FailedMount .* failed to sync configmap cache: timed out": (
+        "a real kubelet waits a second for its cache of ConfigMaps, which a busy machine does not fill in time"
+    ),
     r"event of the (real|embedded) one only: .* FailedPrepareDynamicResources .*DRA driver \w+ is not registered": (
         "whether a driver is registered when a kubelet that starts looks at a Pod for the first time is chance"
     ),
