@@ -63,6 +63,10 @@ class Model:
 
         Between binding and start a Pod may lose its reservation, though not the allocation: a scheduler that does not
         hear that its binding succeeded takes the reservation back (Unreserve of Kubernetes 1.37.2).
+
+        A claim may be removed while it is reserved for a Pod that is over: an API server that deletes an object looks
+        for finalizers first and asks for no version then (Store.Delete of apiserver 0.37.2), so the finalizer and the
+        reservation that a scheduler writes in between go with the claim of a Pod that was deleted meanwhile.
         """
         obj, uid = change.obj, change.obj["metadata"]["uid"]
         had, has = allocation(before), None if change.removed else allocation(obj)
@@ -70,8 +74,9 @@ class Model:
             yield f"changes its devices from {sorted(devices(had))} to {sorted(devices(has))}"
         if has and FINALIZER not in obj["metadata"].get("finalizers", []):
             yield "has an allocation without the finalizer"
-        if change.removed and had and before is not None and reserved(before):
-            yield f"is removed while it is reserved for {sorted(reserved(before))}"
+        waiting = reserved(before) & self._alive() if change.removed and before is not None else set()
+        if waiting:
+            yield f"is removed while it is reserved for {sorted(waiting)}"
         if reserved(obj) and not change.removed and not has:
             yield "is reserved without an allocation"
         for device in devices(had) - devices(has):
@@ -83,7 +88,7 @@ class Model:
         kept = set() if change.removed else reserved(obj)
         for consumer in sorted(self.promised.get(uid, set()) - kept):
             pod = self.pods.get(consumer)
-            if pod is None or not bound(pod) or ended(pod):
+            if pod is None or not bound(pod) or ended(pod) or consumer in waiting:
                 continue
             if not has:
                 yield f"loses its allocation while Pod {pod['metadata']['name']} may run"
@@ -93,6 +98,10 @@ class Model:
             self.promised.setdefault(uid, set()).update(reserved(obj))
         else:
             self.promised.pop(uid, None)
+
+    def _alive(self) -> set[str]:
+        """UIDs of the Pods that run or will."""
+        return {uid for uid, pod in self.pods.items() if not ended(pod)}
 
     def _pod(self, before: Object | None, change: Change) -> Iterator[str]:
         obj = change.obj

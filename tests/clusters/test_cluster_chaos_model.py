@@ -89,6 +89,13 @@ def test_a_pod_that_is_bound_may_lose_its_reservation_before_it_starts() -> None
     assert model.problems == []
 
 
+@pytest.mark.parametrize("last", [pod("p"), pod("p", "n1", "Succeeded", "terminated")])
+def test_a_claim_may_go_with_the_reservation_of_a_pod_that_is_over(last: dict[str, Any]) -> None:
+    reserving = claim("c", GPU, users=("p",))
+    over = () if last["status"]["phase"] == "Succeeded" else (3,)
+    assert history(pod("p"), reserving, last, reserving, removed=(*over, 4)).problems == []
+
+
 TAKEN_BACK = (pod("p"), claim("c", GPU, users=("p",)), claim("c", GPU))
 
 
@@ -99,7 +106,8 @@ TAKEN_BACK = (pod("p"), claim("c", GPU, users=("p",)), claim("c", GPU))
         ((claim("c", GPU, final=False),), (), "without the finalizer"),
         ((claim("c", GPU), claim("c", OTHER)), (), "changes its devices"),
         ((claim("c", users=("p",)),), (), "reserved without an allocation"),
-        ((claim("c", GPU, users=("p",)),) * 2, (2,), "is removed while it is reserved"),
+        ((pod("p"), *(claim("c", GPU, users=("p",)),) * 2), (3,), "is removed while it is reserved"),
+        ((*RUNS, RUNS[1]), (5,), "is removed while it is reserved"),
         ((pod("p"), claim("c"), pod("p", "n1")), (), "is bound while claim c has no allocation"),
         ((pod("p"), claim("c", GPU), pod("p", "n1")), (), "is bound while claim c is not reserved for it"),
         ((*TAKEN_BACK, pod("q", "n1")), (), "Pod q is bound while claim c is not reserved for it"),
