@@ -1,4 +1,4 @@
-"""Every case of upstream's own tables has upstream's answer from drakit, whichever allocator it is for."""
+"""Every case of upstream's own table of allocations has upstream's answer from drakit, whichever allocator it is for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from differential import comparable
-from upstream_tables import IMPLEMENTATIONS, export
+from upstream_tables import IMPLEMENTATIONS, allocations
 
 from allocator.lines import allocation_answer
 
@@ -23,7 +23,7 @@ _CLASS = "could not retrieve device class"
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return export(tmp_path_factory.mktemp("tables"))
+    return allocations(tmp_path_factory.mktemp("tables"))
 
 
 def test_the_whole_table_is_looked_at(table: list[dict[str, Any]]) -> None:
