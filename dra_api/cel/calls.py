@@ -9,8 +9,8 @@ from .attributes import Run
 from .dispatch import Implementation
 from .errors import EvalError, InternalError, no_such_overload
 from .frame import Frame
-from .steps import UNHASHABLE, ConstantStep, Meter, Step, both, unhashable, watched
-from .values import GO_NAMES, LISTS, MISSING, Duration, OptionalValue, Timestamp, UInt
+from .steps import ConstantStep, Meter, Step, both, unhashable, watched
+from .values import GO_NAMES, LISTS, MISSING, UNHASHABLE, Duration, OptionalValue, Timestamp, UInt
 
 _NO_LIST: Final = "internal error: interface conversion: {} is not traits.Lister: missing method {}"
 _NO_INT: Final = "internal error: interface conversion: ref.Val is {}, not types.Int"

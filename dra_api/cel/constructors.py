@@ -9,8 +9,8 @@ from .attributes import Run
 from .errors import EvalError
 from .frame import Frame
 from .patches import maker_of
-from .steps import UNHASHABLE, Meter, Step, unhashable, watched
-from .values import MISSING, CelMap, OptionalValue, shown
+from .steps import Meter, Step, unhashable, watched
+from .values import MISSING, UNHASHABLE, CelMap, OptionalValue, shown
 
 
 class ListStep(Step):

@@ -121,7 +121,11 @@ class DerivedAttribute(_Compiled):
         self, device: DeviceInput, cancelled: Cancelled | None = None, *, limit: int = COST_LIMIT
     ) -> DerivedEvaluation:
         """The attribute for the device, and its cost. Raises CelRuntimeError, also above the limit."""
-        return DerivedEvaluation(*self._evaluate(device, cancelled, limit, as_attribute))
+
+        def convert(value: Any) -> dict[str, Any]:
+            return as_attribute(value, device.value)
+
+        return DerivedEvaluation(*self._evaluate(device, cancelled, limit, convert))
 
 
 def _result(run: Run, frame: Frame) -> Any:

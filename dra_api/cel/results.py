@@ -10,13 +10,16 @@ from ..semver import Semver
 from .errors import CelRuntimeError
 from .types import ANY, BOOL, DYN, INT, STRING, Kind, Type
 from .values import (
+    EMPTY_MAP,
     MISSING,
     SEMVER,
     CelMap,
     ComputedQuantity,
     DomainMap,
     Duration,
+    JoinedList,
     OptionalValue,
+    StringList,
     Timestamp,
     UInt,
     type_name,
@@ -56,10 +59,24 @@ _NATIVE: Final[dict[type, str]] = {
     CelMap: "map[ref.Val]ref.Val",
     DomainMap: "map[string]interface {}",
     list: "[]ref.Val",
+    StringList: "[]string",
+    JoinedList: "[]interface {}",
     Duration: "time.Duration",
     Timestamp: "time.Time",
     Quantity: "*resource.Quantity",
     ComputedQuantity: "*resource.Quantity",
+}
+_NATIVE_OF_LIBRARIES: Final = {
+    "kubernetes.NamedFormat": "cel.Format",
+    "kubernetes.URL": "*url.URL",
+    "net.CIDR": "netip.Prefix",
+    "net.IP": "netip.Addr",
+}
+_NATIVE_LISTS: Final[dict[type, str]] = {
+    bool: "[]bool",
+    int: "[]int64",
+    str: "[]string",
+    Semver: "[]cel.Semver",
 }
 _FIELDS: Final[dict[type, str]] = {bool: "bool", int: "int", str: "string", Semver: "version"}
 _ELEMENTS: Final[dict[type, str]] = {bool: "bool", int: "int", str: "string", Semver: "semver"}
@@ -80,40 +97,69 @@ def as_bool(value: Any) -> bool:
     raise CelRuntimeError(f"CEL result of type {type_name(value)} could not be converted to bool: {reason}")
 
 
-def as_attribute(value: Any) -> dict[str, Any]:
-    """The result of a derived attribute as a DeviceAttribute of the API. Raises CelRuntimeError."""
+def as_attribute(value: Any, device: CelMap) -> dict[str, Any]:
+    """The result of a derived attribute, as a DeviceAttribute of the API; `device` is what it was derived from.
+
+    Raises CelRuntimeError.
+    """
     if isinstance(value, list):
-        return _as_list(value)
-    while type(value) is OptionalValue and value.value is not MISSING:
-        value = value.value
-    if type(value) is Type:
-        return {"string": value.name}
+        return _as_list(value, device)
+    value = _inner(value)
     field = _FIELDS.get(type(value))
     if field is None:
-        raise CelRuntimeError(f"unsupported CEL return type: {_native(value)}")
+        raise CelRuntimeError(f"unsupported CEL return type: {_native(value, device)}")
     return {field: _plain(value)}
 
 
-def _as_list(values: Sequence[Any]) -> dict[str, Any]:
+def _as_list(values: Sequence[Any], device: CelMap) -> dict[str, Any]:
     if not values:
         return {"strings": []}
+    values = [_inner(value) for value in values]
     kind = type(values[0])
     if kind not in _FIELDS:
-        raise CelRuntimeError(f"unsupported list element type: {_native(values[0])}")
+        raise CelRuntimeError(f"unsupported list element type: {_native(values[0], device)}")
     for index, value in enumerate(values):
         if type(value) is not kind:
             raise CelRuntimeError(
-                f"expected list element at index {index} to be {_ELEMENTS[kind]}, got {_native(value)}"
+                f"expected list element at index {index} to be {_ELEMENTS[kind]}, got {_native(value, device)}"
             )
     return {f"{_FIELDS[kind]}s": [_plain(value) for value in values]}
+
+
+def _inner(value: Any) -> Any:
+    """What upstream takes a value for: optionals are what is in them, and types their names."""
+    while type(value) is OptionalValue and value.value is not MISSING:
+        value = value.value
+    return value.name if type(value) is Type else value
 
 
 def _plain(value: Any) -> Any:
     return str(value) if type(value) is Semver else value
 
 
-def _native(value: Any) -> str:
-    return _NATIVE.get(type(value), "<nil>" if type(value) is OptionalValue else type(value).__name__)
+def _native(value: Any, device: CelMap) -> str:
+    """The name of the Go type in which upstream holds the value."""
+    if type(value) is OptionalValue:
+        return "<nil>"
+    return (
+        _native_of_device(value, device)
+        or _NATIVE.get(type(value))
+        or _NATIVE_OF_LIBRARIES.get(type_name(value), type(value).__name__)
+    )
+
+
+def _native_of_device(value: Any, device: CelMap) -> str | None:
+    """The same for lists and maps that are parts of the device, which is not made of CEL's values."""
+    if value is device or value is EMPTY_MAP:
+        return "map[string]interface {}"
+    if any(value is capacities for capacities in device.data["capacity"].data.values()):
+        return "map[string]cel.Quantity"
+    for attributes in device.data["attributes"].data.values():
+        if value is attributes:
+            return "map[string]interface {}"
+        if any(value is attribute for attribute in attributes.data.values()) and isinstance(value, list):
+            return _NATIVE_LISTS[type(value[0])] if value else None
+    return None
 
 
 def selector_type_problem(output: Type, attribute: Type) -> str | None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from ..semver import Semver
 from .attributes import (
     Attribute,
     ComputedQualifier,
@@ -343,10 +342,6 @@ def _equals_constant(left: Run, value: Any) -> Run:
     return equals
 
 
-UNHASHABLE: Final = frozenset((bytes, Semver))
-"""Classes of values over which upstream breaks down as keys of its own maps."""
-
-
 def unhashable(key: Any) -> InternalError:
-    """What it says then."""
+    """What upstream says of a value of a class in UNHASHABLE as the key of a map of its own."""
     return InternalError(f"internal error: runtime error: hash of unhashable type {GO_NAMES[type(key)]}")

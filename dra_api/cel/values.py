@@ -134,6 +134,18 @@ class DomainMap(CelMap):
 EMPTY_MAP: Final = CelMap()
 
 
+class StringList(list[Any]):
+    """What functions on strings return; texts of errors tell it from other lists."""
+
+    __slots__ = ()
+
+
+class JoinedList(list[Any]):
+    """The sum of two lists that were not empty."""
+
+    __slots__ = ()
+
+
 class MutableList(list[Any]):
     """The result of `map` and `filter` while it grows."""
 
@@ -191,6 +203,8 @@ RUNTIME_TYPES: Final[dict[type, Type]] = {
     bytes: types.BYTES,
     type(None): types.NULL,
     list: _LIST,
+    StringList: _LIST,
+    JoinedList: _LIST,
     MutableList: _LIST,
     CelMap: _MAP,
     DomainMap: _MAP,
@@ -214,6 +228,8 @@ GO_NAMES: Final[dict[type, str]] = {
     bytes: "types.Bytes",
     type(None): "types.Null",
     list: "*types.baseList",
+    StringList: "*types.stringList",
+    JoinedList: "*types.concatList",
     MutableList: "*types.mutableList",
     CelMap: "*types.baseMap",
     DomainMap: "cel.mapper",
@@ -228,7 +244,10 @@ GO_NAMES: Final[dict[type, str]] = {
 }
 """Python class -> the name of its Go type, which some error texts show; libraries add theirs."""
 
-LISTS: Final = (list, MutableList)
+UNHASHABLE: Final[set[type]] = {bytes, Semver}
+"""Classes of values over which upstream breaks down as keys of its own maps; libraries add theirs."""
+
+LISTS: Final = (list, StringList, JoinedList, MutableList)
 MAPS: Final = (CelMap, DomainMap, MutableMap)
 
 
@@ -325,6 +344,8 @@ def _equal_types(left: Type, right: Any) -> bool:
 
 EQUALITY: Final[dict[type, Any]] = {
     list: _equal_lists,
+    StringList: _equal_lists,
+    JoinedList: _equal_lists,
     MutableList: _equal_lists,
     CelMap: _equal_maps,
     DomainMap: _equal_maps,

@@ -187,6 +187,59 @@ def test_derived_attribute_has_the_type_of_the_result(expression: str, attribute
     assert compile_derived_attribute(expression).evaluate(GPU).attribute == attribute
 
 
+@pytest.mark.parametrize(
+    ("expression", "attribute"),
+    [
+        ("[dyn(1), dyn(optional.of(optional.of(2)))]", {"ints": [1, 2]}),
+        ("[dyn(type(1)), dyn('x')]", {"strings": ["int", "x"]}),
+        ("dyn(optional.of(type(true)))", {"string": "bool"}),
+    ],
+)
+def test_derived_attribute_is_what_optionals_and_types_stand_for(
+    expression: str, attribute: dict[str, object]
+) -> None:
+    assert compile_derived_attribute(expression).evaluate(GPU).attribute == attribute
+
+
+@pytest.mark.parametrize(
+    ("value", "native"),
+    [
+        ("ip('::1')", "netip.Addr"),
+        ("cidr('10.0.0.0/8')", "netip.Prefix"),
+        ("url('https://a/b')", "*url.URL"),
+        ("format.dns1123Label()", "cel.Format"),
+        ("quantity('1').add(1)", "*resource.Quantity"),
+        ("optional.none()", "<nil>"),
+        ("{'a': 1}", "map[ref.Val]ref.Val"),
+        ("device", "map[string]interface {}"),
+        ("device.attributes['gpu.example.com']", "map[string]interface {}"),
+        ("device.attributes['no.example.com']", "map[string]interface {}"),
+        ("device.capacity['gpu.example.com']", "map[string]cel.Quantity"),
+        ("[1]", "[]ref.Val"),
+        ("[1] + [2]", "[]interface {}"),
+        ("[] + 'a-b'.split('-')", "[]string"),
+        ("'a-b'.findAll('a')", "[]string"),
+        ("url('https://a/b?x=1').getQuery()['x']", "[]string"),
+        ("format.dns1123Label().validate('A').value()", "[]string"),
+        ("device.attributes['gpu.example.com'].ints", "[]int64"),
+        ("device.attributes['gpu.example.com'].versions + []", "[]cel.Semver"),
+    ],
+)
+def test_what_cannot_be_an_attribute_is_named_as_upstream_holds_it(value: str, native: str) -> None:
+    lists = {"ints": {"ints": [1]}, "versions": {"versions": ["1.0.0"]}}
+    device = DeviceInput("gpu.example.com", {**GPU.attributes, **lists}, GPU.capacity)
+    with pytest.raises(CelRuntimeError) as caught:
+        compile_derived_attribute(f"[dyn({value})]").evaluate(device)
+    assert str(caught.value) == f"unsupported list element type: {native}"
+
+
+def test_format_cannot_be_looked_for_in_constants() -> None:
+    # Upstream makes a map of them, for whose keys Go has no hash of a format.
+    with pytest.raises(CelRuntimeError) as caught:
+        compile_selector("dyn(format.dns1123Label()) in [1, 2]").evaluate(GPU)
+    assert str(caught.value) == "internal error: runtime error: hash of unhashable type cel.Format"
+
+
 def test_derived_attribute_must_be_a_scalar_when_lists_are_not_allowed() -> None:
     with pytest.raises(CompileError) as caught:
         compile_derived_attribute("[1]", features=(), environment="new")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from .. import types
 from ..call_costs import UNIT_EQUALITY
 from ..declarations import Function, Overload, library
-from ..values import EQUALITY, GO_NAMES, NONE, RUNTIME_TYPES, OptionalValue
+from ..values import EQUALITY, GO_NAMES, NONE, RUNTIME_TYPES, UNHASHABLE, OptionalValue, StringList
 from .uris import UrlError, check_request_uri
 
 FORMAT_TYPE: Final = types.struct("kubernetes.NamedFormat")
@@ -31,6 +31,7 @@ class NamedFormat:
 
 RUNTIME_TYPES[NamedFormat] = FORMAT_TYPE
 GO_NAMES[NamedFormat] = "cel.Format"
+UNHASHABLE.add(NamedFormat)
 EQUALITY[NamedFormat] = lambda left, right: left == right if type(right) is NamedFormat else None
 UNIT_EQUALITY.add(NamedFormat)
 
@@ -110,7 +111,7 @@ def _named(name: str) -> OptionalValue:
 
 def _validate(named: NamedFormat, text: str) -> OptionalValue:
     problems = named.problems(text)
-    return OptionalValue(problems) if problems else NONE
+    return OptionalValue(StringList(problems)) if problems else NONE
 
 
 def _constant(named: NamedFormat) -> Callable[[], Any]:

@@ -18,6 +18,7 @@ from ..values import (
     MISSING,
     CelMap,
     Duration,
+    JoinedList,
     MutableList,
     Timestamp,
     UInt,
@@ -83,7 +84,9 @@ def add(left: Any, right: Any) -> Any:
         if kind is MutableList:
             left.extend(right)
             return left
-        return [*left, *right]
+        if not left or not right:
+            return left or right
+        return JoinedList((*left, *right))
     if kind is Duration and other is Duration:
         return duration(left.nanoseconds + right.nanoseconds)
     if kind is Duration and other is Timestamp:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from .. import types
 from ..declarations import Function, Overload, library
 from ..errors import EvalError, no_such_overload
+from ..values import StringList
 from .regex_machine import Regex, compile
 from .regex_syntax import RegexError
 
@@ -45,7 +46,7 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
-    found: list[str] = []
+    found = StringList()
     for match in _compiled(pattern).find_all(text):
         if 0 <= count <= len(found):
             break

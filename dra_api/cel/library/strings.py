@@ -9,7 +9,7 @@ from .. import types
 from ..declarations import Function, Overload, library
 from ..errors import EvalError, no_such_overload
 from ..types import Type
-from ..values import shown
+from ..values import StringList, shown
 from .text_format import format_text
 
 _S: Final = types.STRING
@@ -74,12 +74,12 @@ def _replace(text: str, old: str, new: str, count: int = -1) -> str:
 
 def _split(text: str, separator: str, count: int = -1) -> list[str]:
     if count == 0:
-        return []
+        return StringList()
     if separator:
-        return text.split(separator, count - 1 if count > 0 else -1)
+        return StringList(text.split(separator, count - 1 if count > 0 else -1))
     if count < 0 or count > len(text):
-        return list(text)
-    return [*text[: count - 1], text[count - 1 :]] if text else []
+        return StringList(text)
+    return StringList((*text[: count - 1], text[count - 1 :])) if text else StringList()
 
 
 def _substring(text: str, start: int) -> str:

@@ -10,7 +10,7 @@ from ..call_costs import UNIT_EQUALITY
 from ..declarations import Function, Overload, library
 from ..errors import EvalError
 from ..types import Type
-from ..values import EQUALITY, GO_NAMES, RUNTIME_TYPES, CelMap
+from ..values import EQUALITY, GO_NAMES, RUNTIME_TYPES, CelMap, StringList
 from .uris import Url, UrlError, check_request_uri, parse, query_values
 
 URL_TYPE: Final = types.struct("kubernetes.URL")
@@ -53,7 +53,7 @@ URLS: Final = library(
         "getQuery",
         "url_get_query",
         types.map_of(_S, types.list_of(_S)),
-        lambda url: CelMap(query_values(url.query)),
+        lambda url: CelMap({name: StringList(texts) for name, texts in query_values(url.query).items()}),
     ),
     Function("isURL", (Overload("is_url_string", (_S,), types.BOOL, call=_is_url),)),
 )
