@@ -23,12 +23,12 @@ from typing import Any
 
 import allocation_cases
 import expression_cases
+from expression_answers import Expressions
 from oracle_program import Oracle, covered_percent
 
 from allocator import CelCache
 from allocator.features import Features
 from allocator.lines import LineError, allocation_answer
-from drakit.offline.expressions import Evaluator
 
 Line = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -116,7 +116,7 @@ def expressions(seed: int, count: int, *, progress: Callable[[Findings], None] =
         seed,
         expression_cases.cases(seed, count),
         Oracle("cel"),
-        Evaluator().answer,
+        Expressions().answer,
         kind=lambda answer: next(iter(answer)),
         features=lambda line: (),
         progress=progress,

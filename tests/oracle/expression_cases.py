@@ -1,4 +1,4 @@
-"""Random CEL expressions for random devices: lines of `drakit cel --jsonl`.
+"""Random CEL expressions for random devices: lines of `drakit cel --jsonl`, some of them for derived attributes.
 
 Expressions grow from a grammar with types: each production has holes for expressions of given types, so that most of
 them compile. Now and then a hole gets another type or a name that is not there, which makes the rest. Nothing iterates
@@ -15,6 +15,7 @@ from case_parts import Dice, attribute, capacity
 
 GATES = ("DRAConsumableCapacity", "DRAListTypeAttributes")
 DOMAIN = "a.example.com"
+LISTS = ({"ints": [3, 1]}, {"bools": [True, False]}, {"versions": ["1.2.0", "1.10.0-rc.1"]})
 
 _A = f"device.attributes['{DOMAIN}']"
 _C = f"device.capacity['{DOMAIN}']"
@@ -218,6 +219,47 @@ PRODUCTIONS: dict[str, tuple[str, ...]] = {
         *("{bool} ? dyn({int}) : dyn({string})", "[dyn({int}), {string}][{int}]", "dyn({bool})"),
         *("device.attributes[{string}].{name}", f"{_A}.?{{name}}.orValue({{dyn}})"),
     ),
+    "mixed": (
+        *("[dyn({semver}), {semver}]", "[{semver}]", "[{dyn}, {dyn}]", "[{links}, {links}]", "[dyn({dyn})]"),
+        *(
+            "[dyn({optional})]",
+            "[{quantity}]",
+            "[{map}]",
+            "[{bool}, {bool}]",
+            "[dyn({ints}), {dyn}]",
+            "dyn({map})",
+        ),
+        *(
+            "[{dyn}, {string}]",
+            "dyn({double})",
+            "dyn({quantity})",
+            "dyn(null)",
+            "dyn(type({dyn}))",
+            "dyn({optional})",
+        ),
+        *(
+            "[dyn({dyn}), {int}]",
+            "[{dyn}, dyn({bytes})]",
+            "dyn({duration})",
+            "dyn({timestamp})",
+            "dyn({uint})",
+        ),
+        *(
+            "dyn(device)",
+            "dyn(device.attributes)",
+            f"dyn({_A})",
+            f"dyn({_C})",
+            "[dyn(null), {dyn}]",
+            "dyn({bytes})",
+        ),
+        *("dyn(ip({address}))", "dyn(cidr({address}))", "dyn(url({address}))", "dyn(format.dns1123Label())"),
+        *(
+            "[dyn({int}), {dyn}, {uint}]",
+            f"[dyn({_A}), {{dyn}}]",
+            "{links}.map({v:dyn}, {dyn})",
+            "optional.of({dyn})",
+        ),
+    ),
     "links": (f"{_A}.links", f"{_A}.?links.orValue([])", "dyn({strings})", f"{_A}.{{name}}"),
     "duration": ("duration('90s')", "duration('1h30m')", "duration({string})", "{duration} + {duration}"),
     "timestamp": (
@@ -282,6 +324,21 @@ METHODS = (
 _HOLE = re.compile(r"\{\{|\}\}|\{[a-z]+(?::[a-z]+)?\}")
 _WRONG = 3
 _BROKEN = 1
+_DERIVED = 25
+_SELECTOR_TYPES: dict[Any, float] = {"bool": 92, "dyn": 4, "int": 2, "string": 2}
+_DERIVED_TYPES: dict[Any, float] = {
+    "string": 8,
+    "int": 6,
+    "dyn": 6,
+    "semver": 5,
+    "bool": 4,
+    "strings": 5,
+    "ints": 4,
+    "links": 4,
+    "mixed": 6,
+    **dict.fromkeys(("optional", "map", "quantity", "uint", "double", "duration", "timestamp", "bytes"), 1),
+}
+"""How many of a hundred lines are wrong somewhere, broken off, and for derived attributes; and what they result in."""
 
 
 def cases(seed: int, count: int) -> Iterator[dict[str, Any]]:
@@ -293,7 +350,8 @@ def cases(seed: int, count: int) -> Iterator[dict[str, Any]]:
 def case(seed: int, number: int) -> dict[str, Any]:
     """One line of a seed."""
     dice = Dice(f"cel {seed} {number}")
-    wanted = dice.weighted({"bool": 92, "dyn": 4, "int": 2, "string": 2})
+    derived = dice.chance(_DERIVED)
+    wanted = dice.weighted(_DERIVED_TYPES if derived else _SELECTOR_TYPES)
     expression = _Grower(dice, dice.weighted({2: 2, 3: 4, 4: 4, 5: 3, 6: 1})).grow(wanted, {}, 0)
     if dice.chance(_BROKEN):
         place = dice.number(0, len(expression))
@@ -305,6 +363,7 @@ def case(seed: int, number: int) -> dict[str, Any]:
         device["allowMultipleAllocations"] = dice.chance(70)
     return {
         "expression": expression,
+        "derived": derived,
         "driver": DOMAIN if dice.chance(90) else "other.example.com",
         **device,
         "featureGates": {name: dice.chance(60) for name in GATES if dice.chance(70)},
@@ -318,7 +377,7 @@ def _attributes(dice: Dice) -> dict[str, Any]:
         if dice.chance(80):
             found[f"{DOMAIN}/{name}" if dice.chance(30) else name] = attribute(dice, kind, dice.chance(15))
     if dice.chance(60):
-        found["links"] = {"strings": dice.some(("l0", "l1", "x"), 3)}
+        found["links"] = dice.pick(LISTS) if dice.chance(20) else {"strings": dice.some(("l0", "l1", "x"), 3)}
     if dice.chance(30):
         found["zone.example.com/zone"] = {"string": "east"}
     if dice.chance(1):

@@ -1,4 +1,4 @@
-"""Every case of upstream's own table of allocations has upstream's answer from drakit, whichever allocator it is for."""
+"""Every case of upstream's own table of allocations has upstream's answer, whichever allocator it is for."""
 
 from __future__ import annotations
 

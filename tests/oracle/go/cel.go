@@ -18,11 +18,13 @@ type celLine struct {
 	Capacity                 map[resourceapi.QualifiedName]resourceapi.DeviceCapacity  `json:"capacity"`
 	AllowMultipleAllocations *bool                                                     `json:"allowMultipleAllocations"`
 	FeatureGates             map[string]bool                                           `json:"featureGates"`
+	Derived                  bool                                                      `json:"derived"`
 	Environment              string                                                    `json:"environment"`
 }
 
 type celAnswer struct {
 	Match         *bool   `json:"match,omitempty"`
+	Attribute     any     `json:"attribute,omitempty"`
 	MatchError    string  `json:"matchError,omitempty"`
 	CompileError  string  `json:"compileError,omitempty"`
 	EstimatedCost *uint64 `json:"estimatedCost,omitempty"`
@@ -65,24 +67,47 @@ func evaluated(line []byte) (any, error) {
 	default:
 		return nil, errors.New(`environment must be "new" or "stored"`)
 	}
-	compiled := compilerFor(celFeatures(gates(given.FeatureGates))).CompileCELExpression(given.Expression, cel.Options{EnvType: &kind})
+	options := cel.Options{EnvType: &kind, DerivedAttribute: given.Derived}
+	compiled := compilerFor(celFeatures(gates(given.FeatureGates))).CompileCELExpression(given.Expression, options)
 	if compiled.Error != nil {
 		return celAnswer{CompileError: compiled.Error.Error()}, nil
 	}
 	answer := celAnswer{EstimatedCost: &compiled.MaxCost}
-	match, details, err := compiled.DeviceMatches(context.Background(), cel.Device{
+	device := cel.Device{
 		Driver:                   given.Driver,
 		AllowMultipleAllocations: given.AllowMultipleAllocations,
 		Attributes:               given.Attributes,
 		Capacity:                 given.Capacity,
-	})
-	if details != nil {
-		answer.ActualCost = details.ActualCost()
 	}
-	if err != nil {
+	ask := matching
+	if given.Derived {
+		ask = deriving
+	}
+	if err := ask(compiled, device, &answer); err != nil {
 		answer.MatchError = cel.EnhanceRuntimeError(err).Error()
-		return answer, nil
 	}
-	answer.Match = &match
 	return answer, nil
+}
+
+func matching(compiled cel.CompilationResult, device cel.Device, answer *celAnswer) error {
+	match, details, err := compiled.DeviceMatches(context.Background(), device)
+	answer.ActualCost = details.ActualCost()
+	if err == nil {
+		answer.Match = &match
+	}
+	return err
+}
+
+func deriving(compiled cel.CompilationResult, device cel.Device, answer *celAnswer) error {
+	attribute, details, err := compiled.EvaluateDerivedAttribute(context.Background(), device)
+	answer.ActualCost = details.ActualCost()
+	switch {
+	case err != nil:
+	case attribute.StringValues != nil && len(attribute.StringValues) == 0:
+		// The API's own encoding leaves out what makes it a list.
+		answer.Attribute = map[string][]string{"strings": {}}
+	default:
+		answer.Attribute = attribute
+	}
+	return err
 }
