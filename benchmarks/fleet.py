@@ -15,14 +15,17 @@ SELECTOR = (
 )
 
 
+def node_name(number: int) -> str:
+    return f"node-{number:05}"
+
+
 def node(number: int) -> Object:
-    return {
-        "metadata": {"name": f"node-{number:05}", "labels": {"kubernetes.io/hostname": f"node-{number:05}"}}
-    }
+    name = node_name(number)
+    return {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}
 
 
 def slice_(number: int, devices: int) -> Object:
-    name = f"node-{number:05}"
+    name = node_name(number)
     return {
         "metadata": {"name": f"{name}-{DRIVER}"},
         "spec": {
@@ -72,7 +75,9 @@ def claim(count: int = 1) -> Object:
 
 def line(nodes: int, devices: int, used: float, count: int = 1) -> Object:
     """A line for the oracle about all nodes; `used` is the share of devices that others have, chosen at random."""
-    names = [f"{DRIVER}/node-{number:05}/gpu-{index}" for number in range(nodes) for index in range(devices)]
+    names = [
+        f"{DRIVER}/{node_name(number)}/gpu-{index}" for number in range(nodes) for index in range(devices)
+    ]
     taken = random.Random(7).sample(names, round(used * len(names)))
     return {
         "nodes": [node(number) for number in range(nodes)],
