@@ -4,6 +4,7 @@ Pure: no I/O, no clock. `Allocator` answers for one pod; `AllocatedDevices` keep
 """
 
 from .allocator import Allocator
+from .answers import Answers
 from .errors import AllocationCancelledError, AllocationError, NodeError
 from .features import Implementation
 from .model import DeviceID, PoolID
@@ -18,6 +19,7 @@ __all__ = [
     "AllocationCancelledError",
     "AllocationError",
     "Allocator",
+    "Answers",
     "CelCache",
     "DeviceID",
     "Implementation",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from .answers import Answers, Question
 from .capacity import CapacityError, fits
 from .constraints import Constraint, DistinctAttribute, MatchAttribute, static_attribute
 from .counters import Baseline, PoolCounters
@@ -36,15 +37,20 @@ class _Wanted:
     """There is a request for all devices, which are other ones on each node."""
     needs_free_devices: bool
     """The first request cannot do without a device that is not in use."""
+    question: Question | None
+    """What nodes have answered to other claims that want the same, if that is kept."""
 
     @classmethod
-    def of(cls, claims: Sequence[Claim], requests: Sequence[Sequence[RequestPlan]]) -> _Wanted:
+    def of(
+        cls, claims: Sequence[Claim], requests: Sequence[Sequence[RequestPlan]], question: Question | None
+    ) -> _Wanted:
         plans = list(chain.from_iterable(requests))
         return cls(
             tuple(claims),  # held, so that nothing else gets their identities
             requests,
             depends_on_node=any(choice.takes_all for plan in plans for choice in plan.choices),
             needs_free_devices=bool(plans) and all(choice.needs_free_devices for choice in plans[0].choices),
+            question=question,
         )
 
 
@@ -64,6 +70,7 @@ class _Cluster:
     """What claims want, by the identities of these, where that is the same for all nodes."""
     roomy: dict[tuple[Request, int], bool]
     """Whether a request fits into an unused device, by the identity of the device's capacities."""
+    answers: Answers | None
 
 
 class Allocator:
@@ -84,6 +91,7 @@ class Allocator:
         slice_cache: SliceCache | None = None,
         new_share_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         implementation: Implementation | None = None,
+        answers: Answers | None = None,
     ) -> None:
         """All objects are those of resource.k8s.io/v1 as plain dicts.
 
@@ -92,7 +100,7 @@ class Allocator:
         them. `cel` and `slice_cache` should live as long as the scheduler: they make later attempts fast. Slices and
         nodes are known by identity then, so one that changes must become another object, as with an informer.
         `implementation`: which of upstream's allocators to follow; None for the one that a scheduler runs with
-        these gates.
+        these gates. `answers`, kept as long, spare searches for claims that want what earlier ones wanted.
         """
         features = Features.from_gates(gates, implementation)
         self._claims = claims
@@ -106,6 +114,7 @@ class Allocator:
             baselines={},
             wanted={},
             roomy={},
+            answers=answers,
         )
 
     def allocate(
@@ -147,7 +156,20 @@ class _Attempt:
         self._pools = self._found.pools
 
     def result(self) -> list[dict[str, Any]]:
-        wanted = self._wanted()
+        wanted, found, state = self._wanted(), self._found, self._cluster.state
+        question = wanted.question
+        if question is None or not found.plain or not state.shared_devices.isdisjoint(found.device_ids):
+            return self._searched(wanted)
+        taken = found.device_ids & state.devices
+        known = question.known(found, taken)
+        if known is None:
+            known = self._searched(wanted)
+            question.remember(found, taken, known)
+        elif self._cancelled():
+            raise AllocationCancelledError
+        return list(known)
+
+    def _searched(self, wanted: _Wanted) -> list[dict[str, Any]]:
         if wanted.needs_free_devices and self._found.device_ids <= self._cluster.state.devices:
             # The first request can have no device. Nothing else is looked at before that is clear.
             if self._cancelled():
@@ -173,10 +195,18 @@ class _Attempt:
         for claim in self._claims:
             requests.append(read_requests(claim, self._features, self._cluster.classes, self._collect))
             self._constraints(claim)  # whose errors come before those of later claims
-        wanted = _Wanted.of(self._claims, requests)
+        wanted = _Wanted.of(self._claims, requests, self._question(requests))
         if not wanted.depends_on_node:
             self._cluster.wanted[key] = wanted
         return wanted
+
+    def _question(self, requests: Sequence[Sequence[RequestPlan]]) -> Question | None:
+        answers = self._cluster.answers
+        if answers is None or any(
+            choice.takes_all for plans in requests for plan in plans for choice in plan.choices
+        ):
+            return None
+        return answers.to(self._features, self._claims, requests)
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(

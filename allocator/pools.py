@@ -70,6 +70,14 @@ class NodePools:
         return frozenset(device.id for device in self.candidates)
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether each candidate is either in use or not: none is shared, or draws from counters of its pool."""
+        return not any(
+            device.spec.get("allowMultipleAllocations") or device.spec.get("consumesCounters")
+            for device in self.candidates
+        )
+
+    @cached_property
     def invalid(self) -> int:
         """How many pools are invalid."""
         return sum(1 for pool in self.pools if pool.invalid_reason)

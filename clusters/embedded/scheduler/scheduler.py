@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from allocator import CelCache, SliceCache
+from allocator import Answers, CelCache, SliceCache
 from allocator.ledger import Ledger
 from clusters.client import ClientError
 from clusters.embedded.components.component import Context
@@ -101,6 +101,7 @@ class Scheduler:
                 writer=ClaimWriter(client, clock, timestamps=gates.binding_conditions),
                 cel=compiled,
                 parsed=SliceCache(),
+                answers=Answers(),
                 clock=clock,
                 gates=gates,
                 log=log,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from allocator import Allocator, CelCache, SliceCache
+from allocator import Allocator, Answers, CelCache, SliceCache
 from allocator.ledger import LedgerUnavailableError
 from allocator.node_match import NodeSelection, NodeSelectorError
 from clusters.chance import CHANCE
@@ -58,6 +58,7 @@ class DraAccess:
     writer: ClaimWriter
     cel: CelCache
     parsed: SliceCache
+    answers: Answers
     clock: Clock
     gates: SchedulerGates
     log: logging.Logger
@@ -186,6 +187,7 @@ class DynamicResources(Plugin):
             access.slices.slices(),
             access.cel,
             access.parsed,
+            answers=access.answers,
         )
 
     # When there is none.
