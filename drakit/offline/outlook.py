@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from allocator import AllocatedState, CelCache, SliceCache
+from allocator import AllocatedState, Answers, CelCache, SliceCache
 from clusters.clock import Clock
 from clusters.embedded.controllers.resource_claim import references
 from clusters.embedded.scheduler.diagnosis import NO_NODES, Diagnosis
@@ -253,6 +253,7 @@ class Outlook:
             writer=cast(Any, None),  # nothing is written
             cel=self.cel,
             parsed=SliceCache(),
+            answers=Answers(),
             clock=Clock(),
             gates=self._gates,
             log=_LOG,
