@@ -69,7 +69,7 @@ class NodeFilter:
             return None
         # The limit is on the work of this process, so the cluster's clock has no part in it.
         deadline = time.monotonic() + self.filter_timeout if self.filter_timeout else None
-        wanted = [claim for _, claim in state.to_allocate()]
+        wanted = state.wanted
         try:
             results = state.allocator.allocate(
                 node.object, lambda: deadline is not None and time.monotonic() > deadline, wanted

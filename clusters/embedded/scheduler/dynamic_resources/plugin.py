@@ -41,7 +41,7 @@ from .filtering import NodeFilter
 from .hints import ClaimHints
 from .pod_claims import UnusableClaimError, claims_of
 from .reservations import Reservations, confirm
-from .scoring import allocation_score
+from .scoring import allocation_score, has_alternatives
 from .slice_tracker import SliceTracker
 from .state import KEY, PodState, state_of
 
@@ -119,7 +119,7 @@ class DynamicResources(Plugin):
         except NodeSelectorError as problem:
             return None, error(str(problem))
         found = PodState(claims, selectors)
-        wanted = [claim for _, claim in found.to_allocate()]
+        wanted = found.wanted = [claim for _, claim in found.to_allocate()]
         for claim in wanted:
             status = self._check_unallocated(claim)
             if status is not None:
@@ -213,9 +213,15 @@ class DynamicResources(Plugin):
 
     # When there are several.
 
+    def pre_score(self, state: CycleState, pod: Object, nodes: Sequence[NodeInfo]) -> Status | None:
+        found = state_of(state)
+        if found is None or not self._access.gates.prioritized_list or not has_alternatives(found.claims):
+            return SKIP  # no node is better than another
+        return None
+
     def score(self, state: CycleState, pod: Object, node: NodeInfo) -> int:
         found = state_of(state)
-        if found is None or not self._access.gates.prioritized_list or node.name not in found.results:
+        if found is None or node.name not in found.results:
             return 0
         return allocation_score(found.claims, found.results[node.name])
 

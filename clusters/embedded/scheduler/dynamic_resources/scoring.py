@@ -13,6 +13,15 @@ _ALTERNATIVES: Final = 8
 """The longest list of alternatives that the API allows."""
 
 
+def has_alternatives(claims: Sequence[Object]) -> bool:
+    """Whether there is a request with a list of alternatives."""
+    return any(
+        request.get("firstAvailable")
+        for claim in claims
+        for request in (claim["spec"].get("devices") or {}).get("requests") or ()
+    )
+
+
 def allocation_score(claims: Sequence[Object], results: Sequence[dict[str, Any]]) -> int:
     """The score before normalization; `results` belong to the claims without allocation, in order."""
     fresh = iter(results)

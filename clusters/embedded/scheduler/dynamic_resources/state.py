@@ -26,6 +26,8 @@ class PodState:
     """Where allocated claims are available; None: everywhere, or not allocated."""
     allocator: Allocator | None = None
     """Present when a claim needs an allocation."""
+    wanted: list[Object] = field(default_factory=list)
+    """The claims that needed an allocation when the search for a node began."""
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By node, one allocation for each claim that needs one, in their order."""
     unavailable: set[int] = field(default_factory=set)

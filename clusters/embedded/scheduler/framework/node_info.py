@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .events import Object
@@ -34,10 +34,16 @@ class PodInfo:
 class NodeInfo:
     """A node with its pods, and sums over them. One that a snapshot shows is not changed any more."""
 
-    __slots__ = ("allocatable", "compared", "node", "pods", "ports", "repelling", "requested", "shared")
+    __slots__ = (
+        *("allocatable", "compared", "name", "node", "pods", "ports", "repelling"),
+        *("requested", "shared", "taints"),
+    )
 
     def __init__(self, node: Object | None = None) -> None:
         self.node: Object | None = None
+        self.name = ""
+        """The name of the node; empty while it is not known."""
+        self.taints: Sequence[Mapping[str, Any]] = ()
         self.allocatable: Amounts = {}
         self.pods: dict[str, PodInfo] = {}
         self.requested: Amounts = {}
@@ -51,11 +57,6 @@ class NodeInfo:
         self.set_node(node)
 
     @property
-    def name(self) -> str:
-        """The name of the node."""
-        return str(self.object["metadata"]["name"])
-
-    @property
     def object(self) -> Object:
         """The node itself."""
         if self.node is None:
@@ -64,13 +65,17 @@ class NodeInfo:
 
     def set_node(self, node: Object | None) -> None:
         """Take over a new state of the node."""
+        known = node or {}
         self.node = node
-        self.allocatable = amounts(((node or {}).get("status") or {}).get("allocatable"))
+        self.name = str((known.get("metadata") or {}).get("name") or "")
+        self.taints = (known.get("spec") or {}).get("taints") or ()
+        self.allocatable = amounts((known.get("status") or {}).get("allocatable"))
 
     def copy(self) -> NodeInfo:
         """A copy that may be changed."""
         other = NodeInfo.__new__(NodeInfo)
-        other.node, other.allocatable = self.node, self.allocatable
+        other.node, other.name, other.taints = self.node, self.name, self.taints
+        other.allocatable = self.allocatable
         other.pods, other.requested = dict(self.pods), dict(self.requested)
         other.compared, other.ports = dict(self.compared), dict(self.ports)
         other.repelling, other.shared = self.repelling, False

@@ -14,7 +14,7 @@ from .node_info import NodeInfo, PodInfo
 from .plugin import CycleState, NodeStatuses, Nomination, Plugin
 from .status import SKIP, Code, Status, error, unresolvable, unschedulable
 
-Nominated = Callable[[str], Iterable[Object]]
+Nominated = Callable[[str], Sequence[Object]]
 """The pods that are nominated for a node."""
 
 
@@ -95,9 +95,12 @@ class Framework:
 
     def run_filter(self, state: CycleState, pod: Object, node: NodeInfo) -> Status | None:
         """Filter one node, with and without the pods of at least equal priority that are nominated for it."""
+        nominated = self._nominated(node.name)
+        if not nominated:
+            return self._filter(state, pod, node)
         rivals = [
             rival
-            for rival in self._nominated(node.name)
+            for rival in nominated
             if priority(rival) >= priority(pod) and rival["metadata"]["uid"] != pod["metadata"]["uid"]
         ]
         if rivals:
@@ -110,9 +113,11 @@ class Framework:
         return self._filter(state, pod, node)
 
     def _filter(self, state: CycleState, pod: Object, node: NodeInfo) -> Status | None:
-        for plugin in self._filters:
-            if plugin.name in state.skip_filter:
-                continue
+        filters = state.filters
+        if filters is None:
+            active = (plugin for plugin in self._filters if plugin.name not in state.skip_filter)
+            filters = state.filters = tuple(active)
+        for plugin in filters:
             status = plugin.filter(state, pod, node)
             if status is not None:
                 if not status.rejected:

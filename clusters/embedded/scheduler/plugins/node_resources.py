@@ -93,15 +93,22 @@ class NodeResourcesFit(Plugin):
 
 def shortages(requests: Amounts, node: NodeInfo) -> tuple[list[str], bool]:
     """What a node lacks for the requests, and whether an empty node would do."""
+    allocatable, requested = node.allocatable, node.requested
+    if len(node.pods) < allocatable.get(_PODS, 0):
+        for name, wanted in requests.items():
+            if wanted > 0 and wanted > allocatable.get(name, 0) - requested.get(name, 0):
+                break
+        else:
+            return [], True
     reasons: list[str] = []
     resolvable = True
-    if len(node.pods) + 1 > node.allocatable.get(_PODS, 0):
+    if len(node.pods) + 1 > allocatable.get(_PODS, 0):
         reasons.append("Too many pods")
     others = [name for name in requests if name not in _NATIVE]
     for name in (*_NATIVE, *others):
         wanted = requests.get(name, 0)
-        total = node.allocatable.get(name, 0)
-        if wanted > 0 and wanted > total - node.requested.get(name, 0):
+        total = allocatable.get(name, 0)
+        if wanted > 0 and wanted > total - requested.get(name, 0):
             reasons.append(f"Insufficient {name}")
             resolvable = resolvable and wanted <= total
     return reasons, resolvable
@@ -121,20 +128,21 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score(self, state: CycleState, pod: Object, node: NodeInfo) -> int:
         requests: Amounts = state.data[self.name]
-        used = {name: node.requested.get(name, 0) for name in (CPU, MEMORY)}
-        planned = {name: used[name] + requests.get(name, 0) for name in used}
         half = MAX_SCORE // 2
-        return half + _halved(half + _balance(planned, node) - _balance(used, node))
+        cpus, memory = node.allocatable.get(CPU, 0), node.allocatable.get(MEMORY, 0)
+        if not cpus or not memory:
+            return half + _halved(half)
+        used_cpus, used_memory = node.requested.get(CPU, 0), node.requested.get(MEMORY, 0)
+        now = _balance(used_cpus / cpus, used_memory / memory)
+        then = _balance(
+            (used_cpus + requests.get(CPU, 0)) / cpus, (used_memory + requests.get(MEMORY, 0)) / memory
+        )
+        return half + _halved(half + then - now)
 
 
-def _balance(used: Amounts, node: NodeInfo) -> int:
-    shares = [
-        min(amount / node.allocatable[name], 1.0)
-        for name, amount in used.items()
-        if node.allocatable.get(name)
-    ]
-    deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
-    return math.trunc((1 - deviation) * MAX_SCORE)
+def _balance(cpus: float, memory: float) -> int:
+    """How balanced shares of what a node has are; more than all counts as all."""
+    return math.trunc((1 - abs(min(cpus, 1.0) - min(memory, 1.0)) / 2) * MAX_SCORE)
 
 
 def _halved(number: int) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 from clusters.embedded.scheduler.framework.events import Action, ClusterEvent, Object, Registration, Resource
 from clusters.embedded.scheduler.framework.node_info import NodeInfo
 from clusters.embedded.scheduler.framework.plugin import CycleState, Plugin
-from clusters.embedded.scheduler.framework.status import Status, unresolvable
+from clusters.embedded.scheduler.framework.status import SKIP, Status, unresolvable
 from clusters.embedded.scheduler.framework.taints import tolerated
 
 _UNSCHEDULABLE_TAINT: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -40,7 +40,7 @@ class NodeName(Plugin):
         self, state: CycleState, pod: Object, nodes: Sequence[NodeInfo]
     ) -> tuple[frozenset[str] | None, Status | None]:
         wanted = pod["spec"].get("nodeName")
-        return (frozenset((wanted,)) if wanted else None), None
+        return (frozenset((wanted,)), None) if wanted else (None, SKIP)
 
     def filter(self, state: CycleState, pod: Object, node: NodeInfo) -> Status | None:
         if pod["spec"].get("nodeName") in (None, "", node.name):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clusters.embedded.scheduler.framework.events import Action, ClusterEvent, Object, Registration, Resource
 from clusters.embedded.scheduler.framework.node_info import NodeInfo
 from clusters.embedded.scheduler.framework.plugin import CycleState, Plugin, normalized
-from clusters.embedded.scheduler.framework.status import Status, unresolvable
+from clusters.embedded.scheduler.framework.status import SKIP, Status, unresolvable
 from clusters.embedded.scheduler.framework.taints import has_untolerated, tolerated
 
 
@@ -24,9 +24,13 @@ class TaintToleration(Plugin):
         )
 
     def filter(self, state: CycleState, pod: Object, node: NodeInfo) -> Status | None:
-        if has_untolerated(node.object["spec"].get("taints"), pod["spec"].get("tolerations")):
+        if node.taints and has_untolerated(node.taints, pod["spec"].get("tolerations")):
             return unresolvable("node(s) had untolerated taint(s)")
         return None
+
+    def pre_score(self, state: CycleState, pod: Object, nodes: Sequence[NodeInfo]) -> Status | None:
+        # Nodes without taints are liked equally.
+        return None if any(node.taints for node in nodes) else SKIP
 
     def score(self, state: CycleState, pod: Object, node: NodeInfo) -> int:
         wanted = [
@@ -34,8 +38,9 @@ class TaintToleration(Plugin):
             for toleration in pod["spec"].get("tolerations") or ()
             if toleration.get("effect") in (None, "", "PreferNoSchedule")
         ]
-        taints = node.object["spec"].get("taints") or ()
-        return sum(taint["effect"] == "PreferNoSchedule" and not tolerated(taint, wanted) for taint in taints)
+        return sum(
+            taint["effect"] == "PreferNoSchedule" and not tolerated(taint, wanted) for taint in node.taints
+        )
 
     def normalize(self, scores: list[int]) -> list[int]:
         return normalized(scores, reverse=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from clusters.embedded.scheduler.framework.events import Object
 
@@ -18,9 +18,10 @@ class Nominator:
         self._nodes: dict[str, str] = {}
         self._pods: dict[str, dict[str, Object]] = {}
 
-    def pods(self, node: str) -> list[Object]:
+    def pods(self, node: str) -> Sequence[Object]:
         """The pods nominated for a node."""
-        return list(self._pods.get(node, {}).values())
+        found = self._pods.get(node)
+        return list(found.values()) if found else ()
 
     def add(self, pod: Object, node: str | None = None) -> None:
         """Nominate a pod for a node, by default the one in its status; empty withdraws the nomination."""
