@@ -135,9 +135,7 @@ class OptionalOrStep(Step):
                 raise no_such_overload()
             if found.value is not MISSING:
                 return found.value if as_value else found
-            other = right(frame)
-            if not as_value and type(other) is not OptionalValue:
-                raise no_such_overload()
-            return other
+            # Upstream does not look whether what `or` falls back to is an optional.
+            return right(frame)
 
         return run if meter is None else watched(run, meter.other(self.id))

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..quantity import Quantity
 from .errors import CelRuntimeError, EvalError
-from .values import CelMap, DomainMap
+from .values import CelMap, DomainMap, StringList
 from .versions import version
 
 _LISTS = (("ints", False), ("bools", False), ("strings", False), ("versions", True))
@@ -96,7 +96,9 @@ def _value(attribute: Mapping[str, Any]) -> Any:
     for name, versions in _LISTS:
         values = attribute.get(name)
         if values is not None:
-            return [_version(each) for each in values] if versions else list(values)
+            if versions:
+                return [_version(each) for each in values]
+            return StringList(values) if name == "strings" else list(values)
     for name, is_version in _SCALARS:
         value = attribute.get(name)
         if value is not None:

@@ -75,7 +75,8 @@ class CostMeter:
         def note(frame: Frame, value: Any) -> None:
             args = frame.stack.take(taken)
             if args is not None:
-                frame.cost += call_cost(function, overload, args, value)
+                # Upstream counts in 64 bits, beyond which sums begin again.
+                frame.cost = (frame.cost + call_cost(function, overload, args, value)) % 2**64
             _push(frame, id, value)
 
         return note

@@ -135,7 +135,7 @@ EMPTY_MAP: Final = CelMap()
 
 
 class StringList(list[Any]):
-    """What functions on strings return; texts of errors tell it from other lists."""
+    """A list attribute of strings, or what functions on strings return; texts of errors tell it from other lists."""
 
     __slots__ = ()
 
@@ -228,7 +228,7 @@ GO_NAMES: Final[dict[type, str]] = {
     bytes: "types.Bytes",
     type(None): "types.Null",
     list: "*types.baseList",
-    StringList: "*types.stringList",
+    StringList: "*types.baseList",
     JoinedList: "*types.concatList",
     MutableList: "*types.mutableList",
     CelMap: "*types.baseMap",

@@ -54,6 +54,20 @@ def test_flatten_breaks_upstreams_cost_tracker_over_what_is_no_number(
     assert caught.value.cost == cost
 
 
+@pytest.mark.parametrize(
+    "expression", ["optional.none().or(dyn(1))", "optional.none().or(optional.of(1)).value()"]
+)
+def test_or_takes_what_it_falls_back_to_as_it_is(expression: str) -> None:
+    assert compile_selector(f"dyn({expression}) == 1").evaluate(DEVICE).match
+
+
+def test_costs_begin_again_beyond_64_bits() -> None:
+    most = "9223372036854775807"
+    with pytest.raises(CelRuntimeError, match="actual cost limit exceeded") as caught:
+        compile_selector(f"dyn(lists.range(3).map(v, 'x').flatten([{most}].min())) == 1").evaluate(DEVICE)
+    assert caught.value.cost is not None and caught.value.cost < 2**64
+
+
 def test_format_looks_at_nothing_behind_a_receiver_that_fails() -> None:
     with pytest.raises(CelRuntimeError, match="no such key: none") as caught:
         compile_selector("device.attributes['d'].none.format([1]) == 'x'").evaluate(DEVICE)

@@ -44,6 +44,7 @@ _INCUBATING = frozenset({"DRADeviceBindingConditions", "DRAConsumableCapacity", 
 _SHOWN = 5
 _LIMIT = "5s"
 _PRINTED_DEVICE = re.compile(r"for device &Device\{Name:([^,]*),.*\} in slice")
+_ADDRESS = re.compile(r"(\{[A-Za-z0-9-]+) 0x[0-9a-f]+ ([0-9]+\})")
 _TOO_SLOW = "filter operation aborted: context deadline exceeded"
 
 
@@ -219,14 +220,14 @@ def allocation_kind(answer: Answer) -> str:
 
 
 def comparable(value: Any) -> Any:
-    """An answer without what differs from run to run: share ids, and addresses in the text of a device."""
+    """An answer without what differs from run to run: share ids, and addresses in the text of a device or format."""
     if isinstance(value, dict):
         return {key: "share" if key == "shareID" else comparable(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [comparable(entry) for entry in value]
     if isinstance(value, str) and value.startswith("gather pool information: "):
         return _PRINTED_DEVICE.sub(r"for device \1 in slice", value)
-    return value
+    return _ADDRESS.sub(r"\1 \2", value) if isinstance(value, str) else value
 
 
 def _every(count: int, out: Path | None) -> Callable[[Findings], None]:

@@ -28,6 +28,10 @@ class NamedFormat:
     problems: Callable[[str], list[str]] = field(compare=False)
     max_regex_size: int = field(compare=False)
 
+    def __str__(self) -> str:
+        # Go shows where a function is, which differs from build to build.
+        return f"{{{self.name} 0x0 {self.max_regex_size}}}"
+
 
 RUNTIME_TYPES[NamedFormat] = FORMAT_TYPE
 GO_NAMES[NamedFormat] = "cel.Format"
