@@ -123,7 +123,7 @@ class DerivedAttribute(_Compiled):
         """The attribute for the device, and its cost. Raises CelRuntimeError, also above the limit."""
 
         def convert(value: Any) -> dict[str, Any]:
-            return as_attribute(value, device.value)
+            return as_attribute(value, device)
 
         return DerivedEvaluation(*self._evaluate(device, cancelled, limit, convert))
 

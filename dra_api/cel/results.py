@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ..quantity import Quantity
 from ..semver import Semver
+from .device import DeviceInput
 from .errors import CelRuntimeError
 from .types import ANY, BOOL, DYN, INT, STRING, Kind, Type
 from .values import (
@@ -72,11 +73,11 @@ _NATIVE_OF_LIBRARIES: Final = {
     "net.CIDR": "netip.Prefix",
     "net.IP": "netip.Addr",
 }
-_NATIVE_LISTS: Final[dict[type, str]] = {
-    bool: "[]bool",
-    int: "[]int64",
-    str: "[]string",
-    Semver: "[]cel.Semver",
+_NATIVE_LISTS: Final = {
+    "ints": "[]int64",
+    "bools": "[]bool",
+    "strings": "[]string",
+    "versions": "[]cel.Semver",
 }
 _FIELDS: Final[dict[type, str]] = {bool: "bool", int: "int", str: "string", Semver: "version"}
 _ELEMENTS: Final[dict[type, str]] = {bool: "bool", int: "int", str: "string", Semver: "semver"}
@@ -97,7 +98,7 @@ def as_bool(value: Any) -> bool:
     raise CelRuntimeError(f"CEL result of type {type_name(value)} could not be converted to bool: {reason}")
 
 
-def as_attribute(value: Any, device: CelMap) -> dict[str, Any]:
+def as_attribute(value: Any, device: DeviceInput) -> dict[str, Any]:
     """The result of a derived attribute, as a DeviceAttribute of the API; `device` is what it was derived from.
 
     Raises CelRuntimeError.
@@ -111,7 +112,7 @@ def as_attribute(value: Any, device: CelMap) -> dict[str, Any]:
     return {field: _plain(value)}
 
 
-def _as_list(values: Sequence[Any], device: CelMap) -> dict[str, Any]:
+def _as_list(values: Sequence[Any], device: DeviceInput) -> dict[str, Any]:
     if not values:
         return {"strings": []}
     values = [_inner(value) for value in values]
@@ -137,7 +138,7 @@ def _plain(value: Any) -> Any:
     return str(value) if type(value) is Semver else value
 
 
-def _native(value: Any, device: CelMap) -> str:
+def _native(value: Any, device: DeviceInput) -> str:
     """The name of the Go type in which upstream holds the value."""
     if type(value) is OptionalValue:
         return "<nil>"
@@ -148,17 +149,17 @@ def _native(value: Any, device: CelMap) -> str:
     )
 
 
-def _native_of_device(value: Any, device: CelMap) -> str | None:
+def _native_of_device(value: Any, device: DeviceInput) -> str | None:
     """The same for lists and maps that are parts of the device, which is not made of CEL's values."""
-    if value is device or value is EMPTY_MAP:
+    domains = device.value.data["attributes"].data
+    if value is device.value or value is EMPTY_MAP or any(value is entry for entry in domains.values()):
         return "map[string]interface {}"
-    if any(value is capacities for capacities in device.data["capacity"].data.values()):
+    if any(value is entry for entry in device.value.data["capacity"].data.values()):
         return "map[string]cel.Quantity"
-    for attributes in device.data["attributes"].data.values():
-        if value is attributes:
-            return "map[string]interface {}"
-        if any(value is attribute for attribute in attributes.data.values()) and isinstance(value, list):
-            return _NATIVE_LISTS[type(value[0])] if value else None
+    for name, attribute in device.attributes.items() if isinstance(value, list) else ():
+        domain, _, id = name.partition("/") if "/" in name else (device.driver, "", name)
+        if domains[domain].data.get(id) is value:
+            return next(native for field, native in _NATIVE_LISTS.items() if attribute.get(field) is not None)
     return None
 
 

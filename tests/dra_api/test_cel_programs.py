@@ -223,10 +223,11 @@ def test_derived_attribute_is_what_optionals_and_types_stand_for(
         ("format.dns1123Label().validate('A').value()", "[]string"),
         ("device.attributes['gpu.example.com'].ints", "[]int64"),
         ("device.attributes['gpu.example.com'].versions + []", "[]cel.Semver"),
+        ("device.attributes['gpu.example.com'].none", "[]cel.Semver"),
     ],
 )
 def test_what_cannot_be_an_attribute_is_named_as_upstream_holds_it(value: str, native: str) -> None:
-    lists = {"ints": {"ints": [1]}, "versions": {"versions": ["1.0.0"]}}
+    lists = {"ints": {"ints": [1]}, "versions": {"versions": ["1.0.0"]}, "none": {"versions": []}}
     device = DeviceInput("gpu.example.com", {**GPU.attributes, **lists}, GPU.capacity)
     with pytest.raises(CelRuntimeError) as caught:
         compile_derived_attribute(f"[dyn({value})]").evaluate(device)
