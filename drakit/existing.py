@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from clusters.descriptor import Descriptor
     from clusters.existing.cluster import ExistingCluster
 
-PATIENCE = 2.0
+PATIENCE = 4.0
+"""For the 30 s that most waits take at most. A kubelet whose call for a claim failed looks at the Pod again at its next
+regular turn only, which is 60 to 90 s later where nobody has changed `syncFrequency` (`SyncPod` and `completeWork` of
+Kubernetes 1.37.2). It fails by chance: the node authorizer may hear of a Pod later than its kubelet."""
 PARALLEL = 6
 """Tests at the same time by default: others work on the cluster, too."""
 
