@@ -296,6 +296,12 @@ class _Kind(_Real):
     def options(self) -> tuple[str, ...]:
         return (*super().options, "--keep") if self._keep else super().options
 
+    def beginning(self, spec: ClusterSpec, what: str) -> str:
+        """Whether a kept cluster runs is found out later, and said then."""
+        if not self._keep:
+            return super().beginning(spec, what)
+        return f"looking for a kept kind cluster (Kubernetes {spec.version}): {what}"
+
     def check(self, spec: ClusterSpec) -> None:
         """What is wrong in a configuration the scheduler itself says."""
         from clusters.kind.cluster import check

@@ -29,6 +29,15 @@ def test_only_kind_clusters_are_kept() -> None:
         tiers.find("local", keep=True)
 
 
+def test_a_kept_cluster_is_not_said_to_start_before_it_is_known_to() -> None:
+    spec = ClusterSpec()
+    assert (
+        tiers.find("kind").beginning(spec, "1 nodes") == "starting a kind cluster (Kubernetes 1.37): 1 nodes"
+    )
+    kept = tiers.find("kind", keep=True).beginning(spec, "1 nodes")
+    assert kept == "looking for a kept kind cluster (Kubernetes 1.37): 1 nodes"
+
+
 @pytest.mark.parametrize("version", ["", "1.37", "v1.37", "1.37.2", "v1.37.2"])
 def test_the_release_of_embedded_clusters_can_be_named_in_full(version: str) -> None:
     assert tiers.find("embedded", version).version == "1.37"
