@@ -145,8 +145,10 @@ class _Bound:
                 self._changed.notify()
 
     def _events(self) -> Iterator[Object]:
-        query = {"fieldSelector": "spec.nodeName!="}
-        return self._client.watch("v1", "pods", "default", timeout=_DEADLINE, **query)
+        # A server ends a watch whose client is slow; a new one begins with all that there is.
+        while True:
+            query = {"fieldSelector": "spec.nodeName!="}
+            yield from self._client.watch("v1", "pods", "default", timeout=_DEADLINE, **query)
 
     def wait(self, count: int) -> float:
         """The moment when so many were seen."""
