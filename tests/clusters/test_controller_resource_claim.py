@@ -5,12 +5,28 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
-from controller_harness import DRA, FINALIZER, Object, Plane, plane
+from controller_harness import DRA, Object, Plane, plane
+from resource_claim_harness import (
+    NAME,
+    REQUESTS,
+    allocate,
+    claim,
+    claims,
+    end,
+    generated,
+    messages,
+    named,
+    pod,
+    quiet,
+    reservation,
+    static_claim,
+    statuses,
+    template,
+)
 
-from clusters.client import ClientError
 from clusters.embedded.components.client import ApiClient
 from clusters.embedded.components.component import Context
 from clusters.embedded.components.informer import Informer
@@ -25,96 +41,12 @@ from clusters.embedded.controllers.resource_claim.created import (
 from clusters.embedded.controllers.resource_claim.references import generate_name
 from clusters.tls import client_context
 
-NAME = ResourceClaimController.name
-REQUESTS = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
-
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Plane]:
     with plane(tmp_path) as made:
         made.add(NAME, ResourceClaimController)
         yield made
-
-
-def template(cluster: Plane, name: str = "single", **metadata: Any) -> None:
-    body = {"metadata": {"name": name}, "spec": {"metadata": metadata, "spec": REQUESTS}}
-    cluster.client.create(DRA, "resourceclaimtemplates", body, "default")
-
-
-def pod(cluster: Plane, name: str, *claims: Object, **spec: Any) -> Object:
-    claims = claims or ({"name": "gpu", "resourceClaimTemplateName": "single"},)
-    body = {
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "probe"}], "resourceClaims": list(claims), **spec},
-    }
-    return cluster.client.create("v1", "pods", body, "default")
-
-
-def named(claim: str, name: str = "gpu") -> Object:
-    return {"name": name, "resourceClaimName": claim}
-
-
-def statuses(cluster: Plane, name: str) -> list[Object]:
-    return cluster.client.get("v1", "pods", name, "default")["status"].get("resourceClaimStatuses") or []
-
-
-def generated(cluster: Plane, name: str, count: int = 1) -> list[str]:
-    found = cluster.until(lambda: len(statuses(cluster, name)) == count and statuses(cluster, name), "names")
-    return [status["resourceClaimName"] for status in found]
-
-
-def claim(cluster: Plane, name: str) -> Object:
-    return cluster.client.get(DRA, "resourceclaims", name, "default")
-
-
-def claims(cluster: Plane) -> list[Object]:
-    return cluster.client.list(DRA, "resourceclaims", "default")
-
-
-def reservation(pod_object: Object) -> Object:
-    metadata = pod_object["metadata"]
-    return {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
-
-
-def allocate(cluster: Plane, name: str, *consumers: Object, finalizer: bool = True) -> Object:
-    """What the scheduler writes: finalizer, then allocation and consumers."""
-    if finalizer:
-        cluster.changed(
-            DRA,
-            "resourceclaims",
-            name,
-            lambda obj: obj["metadata"].update(finalizers=[FINALIZER]),
-            namespace="default",
-        )
-    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
-
-    def change(obj: Object) -> None:
-        obj["status"] = {
-            "allocation": {"devices": {"results": [result]}, "allocationTimestamp": "2026-01-01T00:00:00Z"},
-            **({"reservedFor": list(consumers)} if consumers else {}),
-        }
-
-    return cluster.changed(DRA, "resourceclaims", name, change, namespace="default", subresource="status")
-
-
-def static_claim(cluster: Plane, name: str = "shared") -> None:
-    cluster.client.create(DRA, "resourceclaims", {"metadata": {"name": name}, "spec": REQUESTS}, "default")
-
-
-def end(cluster: Plane, name: str, phase: str = "Succeeded") -> None:
-    cluster.client.patch("v1", "pods", name, {"status": {"phase": phase}}, "default", "status")
-
-
-def messages(cluster: Plane, name: str) -> list[str]:
-    return [event["message"] for event in cluster.events(name)]
-
-
-def quiet(cluster: Plane) -> None:
-    """Wait until everything that was written before has been handled: the controller answers a fresh pod."""
-    template(cluster, "quiet")
-    pod(cluster, "quiet", {"name": "q", "resourceClaimTemplateName": "quiet"})
-    generated(cluster, "quiet")
-    cluster.client.delete("v1", "pods", "quiet", "default")
 
 
 def test_claim_of_a_template_has_name_owner_labels_and_annotations(cluster: Plane) -> None:
@@ -351,211 +283,6 @@ def test_pod_with_a_missing_named_claim_waits_without_an_event(cluster: Plane) -
     assert not cluster.events("train")
     status = cluster.client.get("v1", "pods", "train", "default")["status"]
     assert (status["phase"], "conditions" in status) == ("Pending", False)
-
-
-def test_end_of_the_pod_empties_reserved_for(cluster: Plane) -> None:
-    """SLC-3, CO 3.4."""
-    static_claim(cluster)
-    consumer = pod(cluster, "train", named("shared"), nodeName="n1")
-    allocate(cluster, "shared", reservation(consumer))
-    end(cluster, "train")
-    cluster.until(lambda: not claim(cluster, "shared").get("status"), "an unused claim")
-    cluster.until(lambda: "finalizers" not in claim(cluster, "shared")["metadata"], "no finalizer")
-
-
-def test_generated_claim_is_deleted_when_the_pod_completes(cluster: Plane) -> None:
-    """SLC-4: although the pod object stays."""
-    template(cluster)
-    consumer = pod(cluster, "train", nodeName="n1")
-    (name,) = generated(cluster, "train")
-    allocate(cluster, name, reservation(consumer))
-    end(cluster, "train", "Failed")
-    cluster.gone(DRA, "resourceclaims", name, "default")
-    # A later change of the finished pod does not make another.
-    cluster.client.patch("v1", "pods", "train", {"metadata": {"labels": {"x": "1"}}}, "default")
-    quiet(cluster)
-    assert [c for c in claims(cluster) if c["metadata"]["name"].startswith("train")] == []
-
-
-def test_deleted_pod_frees_the_claim_which_remains(cluster: Plane) -> None:
-    """SN-13."""
-    static_claim(cluster)
-    consumer = pod(cluster, "train", named("shared"))
-    allocate(cluster, "shared", reservation(consumer))
-    cluster.client.delete("v1", "pods", "train", "default")
-    cluster.until(lambda: not claim(cluster, "shared").get("status"), "an unused claim")
-
-
-def test_deleted_pod_keeps_the_claim_while_it_runs(cluster: Plane) -> None:
-    """Devices are free only after the kubelet let go; force deletion frees at once (field fault 39)."""
-    static_claim(cluster)
-    consumer = pod(cluster, "train", named("shared"), nodeName="n1")
-    allocate(cluster, "shared", reservation(consumer))
-    cluster.client.delete("v1", "pods", "train", "default")
-    quiet(cluster)
-    assert claim(cluster, "shared")["status"]["reservedFor"] == [reservation(consumer)]
-    cluster.client.delete("v1", "pods", "train", "default", {"gracePeriodSeconds": 0})
-    cluster.until(lambda: not claim(cluster, "shared").get("status"), "an unused claim")
-
-
-def test_consumer_that_was_replaced_under_its_name_is_removed(cluster: Plane) -> None:
-    static_claim(cluster)
-    now = pod(cluster, "train", named("shared"), nodeName="n1")
-    allocate(cluster, "shared", {"resource": "pods", "name": "train", "uid": "another"}, reservation(now))
-    cluster.until(
-        lambda: claim(cluster, "shared")["status"]["reservedFor"] == [reservation(now)], "one consumer"
-    )
-    assert "allocation" in claim(cluster, "shared")["status"]
-
-
-def test_consumer_of_another_kind_stays_and_does_not_hold_pods(cluster: Plane) -> None:
-    """Field fault 38."""
-    static_claim(cluster)
-    consumer = pod(cluster, "train", named("shared"))
-    other = {"apiGroup": "example.com", "resource": "foos", "name": "x", "uid": "u"}
-    allocate(cluster, "shared", reservation(consumer), other)
-    cluster.client.delete("v1", "pods", "train", "default")
-    cluster.until(lambda: claim(cluster, "shared")["status"]["reservedFor"] == [other], "one consumer")
-    assert "allocation" in claim(cluster, "shared")["status"]
-
-
-def test_allocated_claim_that_was_never_reserved_stays_allocated(cluster: Plane) -> None:
-    static_claim(cluster)
-    allocate(cluster, "shared")
-    quiet(cluster)
-    assert "allocation" in claim(cluster, "shared")["status"]
-
-
-def test_allocation_without_the_finalizer_stays(cluster: Plane) -> None:
-    static_claim(cluster)
-    allocate(cluster, "shared", {"resource": "pods", "name": "absent", "uid": "u"}, finalizer=False)
-    cluster.until(lambda: "reservedFor" not in claim(cluster, "shared")["status"], "no consumers")
-    quiet(cluster)
-    assert "allocation" in claim(cluster, "shared")["status"]
-
-
-def test_claim_deleted_in_use_goes_with_its_last_consumer(cluster: Plane) -> None:
-    """S001-26."""
-    static_claim(cluster)
-    consumer = pod(cluster, "train", named("shared"), nodeName="n1")
-    allocate(cluster, "shared", reservation(consumer))
-    cluster.client.delete(DRA, "resourceclaims", "shared", "default")
-    quiet(cluster)
-    assert "deletionTimestamp" in claim(cluster, "shared")["metadata"]
-    assert claim(cluster, "shared")["status"]["reservedFor"] == [reservation(consumer)]
-    end(cluster, "train")
-    cluster.gone(DRA, "resourceclaims", "shared", "default")
-
-
-@pytest.mark.parametrize("reserved", [True, False])
-def test_claim_deleted_while_the_controller_was_down_is_finalised_at_its_start(
-    cluster: Plane, reserved: bool
-) -> None:
-    """Field fault 37."""
-    cluster.host.stop(NAME)
-    static_claim(cluster)
-    consumer = pod(cluster, "train", named("shared"))
-    allocate(cluster, "shared", *([reservation(consumer)] if reserved else []))
-    cluster.client.delete("v1", "pods", "train", "default")
-    cluster.client.delete(DRA, "resourceclaims", "shared", "default")
-    assert claim(cluster, "shared")["metadata"]["finalizers"] == [FINALIZER]
-    cluster.host.start(NAME)
-    cluster.gone(DRA, "resourceclaims", "shared", "default")
-
-
-def test_pod_with_a_node_is_reserved_once_the_claim_is_allocated(cluster: Plane) -> None:
-    """S000-19."""
-    static_claim(cluster)
-    preset = pod(cluster, "preset", named("shared"), nodeName="n1")
-    scheduled = pod(cluster, "scheduled", named("shared"))
-    quiet(cluster)
-    assert "status" not in claim(cluster, "shared") or not claim(cluster, "shared")["status"]
-    allocate(cluster, "shared", reservation(scheduled))
-    cluster.until(
-        lambda: (
-            claim(cluster, "shared")["status"]["reservedFor"] == [reservation(scheduled), reservation(preset)]
-        ),
-        "two consumers",
-    )
-
-
-def test_template_claim_of_a_pod_with_a_node_is_made_and_waits(cluster: Plane) -> None:
-    """S000-20."""
-    template(cluster)
-    pod(cluster, "preset", nodeName="n1")
-    (name,) = generated(cluster, "preset")
-    quiet(cluster)
-    assert not claim(cluster, name).get("status")
-
-
-def test_finished_pod_is_reserved_and_released_for_ever_while_another_runs(cluster: Plane) -> None:
-    """Field fault 36: a fault of Kubernetes 1.37, kubernetes/kubernetes#141274."""
-    static_claim(cluster)
-    running = pod(cluster, "running", named("shared"), nodeName="n1")
-    done = pod(cluster, "done", named("shared"), nodeName="n1")
-    end(cluster, "done")
-    allocate(cluster, "shared", reservation(running), reservation(done))
-    both = [reservation(running), reservation(done)]
-    for round_ in range(3):
-        for consumers in ([reservation(running)], both):
-            cluster.until(
-                lambda wanted=consumers: claim(cluster, "shared")["status"]["reservedFor"] == wanted,
-                f"{len(consumers)} consumers in round {round_}",
-            )
-    cluster.client.delete("v1", "pods", "done", "default")
-    quiet(cluster)
-    assert claim(cluster, "shared")["status"]["reservedFor"] == [reservation(running)]
-
-
-def test_change_of_a_finished_pod_makes_a_template_claim_that_goes_at_once(cluster: Plane) -> None:
-    template(cluster)
-    pod(cluster, "train", nodeName="n1")
-    (first,) = generated(cluster, "train")
-    end(cluster, "train")
-    cluster.gone(DRA, "resourceclaims", first, "default")
-    cluster.client.patch("v1", "pods", "train", {"metadata": {"labels": {"touched": "yes"}}}, "default")
-    cluster.until(lambda: generated(cluster, "train") not in ([], [first]), "another claim in the status")
-    (second,) = generated(cluster, "train")
-    cluster.gone(DRA, "resourceclaims", second, "default")
-
-
-def test_unscheduled_deleted_pod_has_no_claim_left_behind(cluster: Plane) -> None:
-    """A pod that is held by a finalizer of its own: it will not run, its claim goes."""
-    template(cluster)
-    pod(cluster, "train")
-    (name,) = generated(cluster, "train")
-    held = {"metadata": {"finalizers": ["example.com/hold"]}}
-    cluster.client.patch("v1", "pods", "train", held, "default")
-    cluster.client.delete("v1", "pods", "train", "default")
-    cluster.gone(DRA, "resourceclaims", name, "default")
-
-
-def test_claim_for_extended_resources_is_released_with_its_pod(cluster: Plane) -> None:
-    static_claim(cluster, "extended")
-    limits = {"example.com/gpu": "1"}
-    container = {"name": "c", "image": "probe", "resources": {"limits": limits}}
-    consumer = pod(cluster, "train", nodeName="n1", resourceClaims=[], containers=[container])
-    allocate(cluster, "extended", reservation(consumer))
-    entry = {
-        "extendedResourceClaimStatus": {
-            "resourceClaimName": "extended",
-            "requestMappings": [
-                {"containerName": "c", "requestName": "gpu", "resourceName": "example.com/gpu"}
-            ],
-        }
-    }
-    cluster.client.patch("v1", "pods", "train", {"status": entry}, "default", "status")
-    end(cluster, "train")
-    cluster.until(lambda: not claim(cluster, "extended").get("status"), "an unused claim")
-
-
-def test_deletion_needs_no_present_claim(cluster: Plane) -> None:
-    """A claim that its pod names but that never existed does no harm to the controller."""
-    pod(cluster, "train", named("absent"))
-    cluster.client.delete("v1", "pods", "train", "default")
-    quiet(cluster)
-    with pytest.raises(ClientError):
-        claim(cluster, "absent")
 
 
 def test_controller_outlives_a_restart_of_the_server(cluster: Plane) -> None:

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
-from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from kubelet_claims_harness import PREFIX, cached, calls, claim, claimed_pod
 from kubelet_harness import (
     NODE,
     RESOURCE,
-    Bench,
     bench,
     condition,
     container,
@@ -19,47 +16,9 @@ from kubelet_harness import (
     run,
     state,
 )
-from small_driver import NAME, SmallDriver
+from small_driver import NAME
 
-from clusters.embedded.kubelet.dra.checkpoint import CheckpointError, decode, encode
 from node_api.services import NODE_PREPARE_RESOURCES, NODE_UNPREPARE_RESOURCES
-
-PREFIX = "Failed to prepare dynamic resources: prepare dynamic resources: "
-
-
-def cdi(made: Bench, claim: dict[str, Any]) -> None:
-    """The spec that the small driver answers with the name of."""
-    uid = claim["metadata"]["uid"]
-    edits = {"env": [f"CLAIM_{claim['metadata']['name'].upper().replace('-', '_')}={uid}"]}
-    spec = {"cdiVersion": "0.6.0", "kind": "a.com/c", "devices": [{"name": uid, "containerEdits": edits}]}
-    (made.cdi / f"{uid}.json").write_text(json.dumps(spec))
-
-
-async def claim(made: Bench, name: str = "claim", *drivers: str, **more: Any) -> dict[str, Any]:
-    found = await made.claim(name, *drivers, **more)
-    cdi(made, found)
-    return found
-
-
-async def claimed_pod(
-    made: Bench, name: str, *claims: str, command: tuple[str, ...] = (), **spec: Any
-) -> dict[str, Any]:
-    """A Pod of one container that refers to all claims; the Pod is in their reservedFor."""
-    own = container("c", *command, resources={"claims": [{"name": item} for item in claims]})
-    pod = await made.create(
-        name, own, resourceClaims=[{"name": item, "resourceClaimName": item} for item in claims], **spec
-    )
-    for item in claims:
-        await made.reserve(item, pod)
-    return pod
-
-
-def calls(small: SmallDriver, method: str) -> list[list[str]]:
-    return [[item.name for item in request.claims] for _, called, request in small.calls if called == method]
-
-
-def cached(made: Bench) -> list[dict[str, Any]]:
-    return decode((made.root / "dra_manager_state").read_bytes())
 
 
 def test_claims_are_prepared_and_their_devices_reach_the_container() -> None:
@@ -278,110 +237,6 @@ def test_a_deleted_pod_stays_while_its_driver_is_gone_and_goes_when_it_is_back()
     run(scenario())
 
 
-def test_a_killed_kubelet_leaves_pods_alone_and_knows_their_devices_again() -> None:
-    async def scenario() -> None:
-        async with bench() as made, driver(made) as small:
-            found = await claim(made)
-            await claimed_pod(made, "p", "claim")
-            await made.ready("p")
-            before = [item.id for item in await made.runtime.list_containers()]
-            await made.restart()
-
-            async def registered() -> bool:
-                return made.managers[-1].is_registered(NAME)
-
-            await made.until(registered, "the driver is registered again")
-            await asyncio.sleep(0.3)
-            assert [item.id for item in await made.runtime.list_containers()] == before
-            assert len(calls(small, NODE_PREPARE_RESOURCES)) == 1
-            # What was prepared is known from the checkpoint, that it was is not: a further Pod has it repeated.
-            assert cached(made)[0]["ClaimUID"] == found["metadata"]["uid"]
-            await claimed_pod(made, "q", "claim")
-            await made.ready("q")
-            assert len(calls(small, NODE_PREPARE_RESOURCES)) == 2
-            for name in ("p", "q"):
-                await made.delete(name)
-                await made.gone(name)
-            assert calls(small, NODE_UNPREPARE_RESOURCES) == [["claim"]]
-
-    run(scenario())
-
-
-def test_a_deletion_waits_for_a_call_that_prepares_for_the_pod() -> None:
-    async def scenario() -> None:
-        async with bench() as made, driver(made) as small:
-            small.entered.clear()
-            small.wait.clear()
-            await claim(made)
-            await claimed_pod(made, "p", "claim")
-            await asyncio.to_thread(small.entered.wait, 10)
-            small.cancelled.clear()
-            await made.delete("p", 1)
-            await asyncio.sleep(0.3)
-            assert not small.cancelled.is_set()
-            assert not calls(small, NODE_UNPREPARE_RESOURCES)
-            small.wait.set()
-            await made.gone("p")
-            assert calls(small, NODE_UNPREPARE_RESOURCES)
-            assert cached(made) == []
-
-    run(scenario())
-
-
-def test_a_kubelet_killed_during_a_preparation_repeats_it_and_starts_the_pod_once() -> None:
-    async def scenario() -> None:
-        async with bench() as made, driver(made) as small:
-            small.entered.clear()
-            small.wait.clear()
-            await claim(made)
-            await claimed_pod(made, "p", "claim")
-
-            async def asked() -> bool:
-                return bool(calls(small, NODE_PREPARE_RESOURCES))
-
-            await made.until(asked, "the driver is asked")
-            assert len(cached(made)) == 1
-            await made.kill()
-            small.wait.set()
-            made.start()
-            await made.ready("p")
-            assert len(calls(small, NODE_PREPARE_RESOURCES)) == 2
-            assert len(await made.runtime.list_containers()) == 1
-
-    run(scenario())
-
-
-def test_claims_of_pods_force_deleted_while_no_kubelet_was_there_are_unprepared_within_a_minute() -> None:
-    async def scenario() -> None:
-        async with bench() as made, driver(made) as small:
-            await claim(made)
-            await claimed_pod(made, "p", "claim")
-            await made.ready("p")
-            await made.kill()
-            await made.delete("p", 0)
-            made.start()
-
-            async def registered() -> bool:
-                return made.managers[-1].is_registered(NAME)
-
-            await made.until(registered, "the driver is registered again")
-
-            async def stopped() -> bool:
-                return not await made.runtime.list_pod_sandboxes()
-
-            await made.until(stopped, "the orphan is stopped")
-            assert len(cached(made)) == 1
-            made.clock.advance(60)
-
-            async def unprepared() -> bool:
-                return cached(made) == []
-
-            await made.until(unprepared, "the claim is unprepared")
-            assert calls(small, NODE_UNPREPARE_RESOURCES) == [["claim"]]
-
-    run(scenario())
-
-
 def test_a_claim_of_the_same_name_and_one_that_is_being_unprepared_are_refused() -> None:
     async def scenario() -> None:
         async with bench(sync_frequency=0.2) as made, driver(made) as small:
@@ -475,127 +330,5 @@ def test_an_unresolvable_cdi_name_is_an_error_of_the_container() -> None:
                 )
 
             await made.until(waiting, "the container waits")
-
-    run(scenario())
-
-
-def test_a_damaged_checkpoint_ends_the_kubelet_before_it_does_anything(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with bench(start=False) as made:
-            (made.root / "dra_manager_state").write_text('{"Data":"{}","Checksum":1}')
-            made.start()
-            assert made.task is not None
-            with pytest.raises(CheckpointError) as caught:
-                await asyncio.wait_for(made.task, 5)
-            assert str(caught.value) == (
-                "failed to run Kubelet: create ResourceClaim cache: GetOrCreate() on checkpoint state: "
-                "failed to get checkpoint dra_manager_state: checkpoint is corrupted"
-            )
-            assert (await made.client.list("v1", "nodes"))["items"] == []
-
-    run(scenario())
-
-
-def test_the_checkpoint_is_that_of_kubernetes() -> None:
-    device = {
-        "PoolName": "worker-1",
-        "DeviceName": "dev-1",
-        "ShareID": None,
-        "RequestNames": ["test request"],
-        "CDIDeviceIDs": ["example.com/example=cdi-example"],
-    }
-    entry = {
-        "ClaimUID": "067798be-454e-4be4-9047-1aa06aea63f7",
-        "ClaimName": "example",
-        "Namespace": "default",
-        "PodUIDs": {"139cdb46-f989-4f17-9561-ca10cfb509a6": {}},
-        "DriverState": {"test-driver.cdi.k8s.io": {"Devices": [device]}},
-    }
-    # The checksum is from the tests of kubernetes v1.37.2, pkg/kubelet/cm/dra/state.
-    assert json.loads(encode([entry]))["Checksum"] == 2570581864
-    assert decode(encode([entry])) == [entry]
-
-
-async def slices(made: Bench) -> list[str]:
-    found = await made.client.list(RESOURCE, "resourceslices")
-    return sorted(item["metadata"]["name"] for item in found["items"])
-
-
-async def publish(made: Bench, name: str, driver_name: str = NAME, **owner: Any) -> None:
-    body = {
-        "apiVersion": RESOURCE,
-        "kind": "ResourceSlice",
-        "metadata": {"name": name},
-        "spec": {
-            "driver": driver_name,
-            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "d"}],
-            **(owner or {"nodeName": NODE}),
-        },
-    }
-    await made.client.create(RESOURCE, "resourceslices", body)
-
-
-def test_slices_of_the_node_are_removed_when_the_kubelet_starts() -> None:
-    async def scenario() -> None:
-        async with bench(start=False) as made:
-            await publish(made, "own")
-            await publish(made, "other-driver", "b.example.com")
-            await publish(made, "elsewhere", nodeName="n2")
-            await publish(made, "everywhere", allNodes=True)
-            made.start()
-
-            async def wiped() -> bool:
-                return await slices(made) == ["elsewhere", "everywhere"]
-
-            await made.until(wiped, "slices of the node are removed")
-
-    run(scenario())
-
-
-def test_slices_of_a_driver_are_removed_thirty_seconds_after_it_was_lost() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            async with driver(made):
-                await publish(made, "own")
-                await publish(made, "other-driver", "b.example.com")
-            await asyncio.sleep(0.2)
-            made.clock.advance(29)
-            await asyncio.sleep(0.2)
-            assert await slices(made) == ["other-driver", "own"]
-            made.clock.advance(1)
-
-            async def wiped() -> bool:
-                return await slices(made) == ["other-driver"]
-
-            await made.until(wiped, "the driver's slices are removed")
-
-    run(scenario())
-
-
-def test_a_driver_that_is_back_in_time_keeps_its_slices() -> None:
-    async def scenario() -> None:
-        async with bench() as made:
-            async with driver(made):
-                await publish(made, "own")
-            await asyncio.sleep(0.2)
-            made.clock.advance(29)
-            async with driver(made):
-                await asyncio.sleep(0.2)
-                made.clock.advance(60)
-                await asyncio.sleep(0.3)
-                assert await slices(made) == ["own"]
-
-    run(scenario())
-
-
-def test_threads_of_a_killed_kubelet_end() -> None:
-    async def scenario() -> None:
-        async with bench() as made, driver(made):
-            await made.create("p")
-            await made.ready("p")
-            await made.kill()
-            names = [thread.name for thread in threading.enumerate()]
-            assert not [name for name in names if name.startswith(("kubelet-plugins", "register-"))]
 
     run(scenario())

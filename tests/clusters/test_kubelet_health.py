@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import grpc
+from kubelet_claims_harness import claim, claimed_pod
 from kubelet_harness import Bench, bench, driver, run, state
 from small_driver import NAME, SmallDriver
-from test_kubelet_claims import claim, claimed_pod
 
 from clusters.clock import Clock
 from clusters.embedded.kubelet.dra.claims import ClaimInfo, DriverState

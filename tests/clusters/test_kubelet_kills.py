@@ -5,9 +5,9 @@ import random
 from typing import Any
 
 import pytest
+from kubelet_claims_harness import cached, calls, claim, claimed_pod
 from kubelet_harness import Bench, bench, container, driver, run
 from small_driver import SmallDriver
-from test_kubelet_claims import cached, calls, claim, claimed_pod
 
 from node_api.services import NODE_UNPREPARE_RESOURCES
 

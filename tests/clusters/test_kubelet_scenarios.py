@@ -8,9 +8,9 @@ from typing import Any
 
 import aiohttp
 import grpc
+from kubelet_claims_harness import cached, calls, claim, claimed_pod, publish, slices
 from kubelet_harness import NODE, Bench, bench, driver, run, state
 from small_driver import NAME, SmallDriver
-from test_kubelet_claims import cached, calls, claim, claimed_pod, publish, slices
 
 from node_api.services import NODE_PREPARE_RESOURCES, NODE_UNPREPARE_RESOURCES
 

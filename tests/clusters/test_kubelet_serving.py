@@ -8,9 +8,9 @@ from typing import Any
 import aiohttp
 import grpc
 import pytest
+from kubelet_claims_harness import claim, claimed_pod
 from kubelet_harness import POLITE, Bench, bench, container, driver, run
 from small_driver import NAME
-from test_kubelet_claims import claim, claimed_pod
 
 from clusters.containers.log_reader import LogOptions
 from clusters.embedded.kubelet.serving.log_options import LogRequestError, read_options
