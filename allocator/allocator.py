@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from .answers import Answers, Question
+from .answers import Answers, NodeAnswers
 from .capacity import CapacityError, fits
 from .constraints import Constraint, DistinctAttribute, MatchAttribute, static_attribute
 from .counters import Baseline, PoolCounters
@@ -37,20 +37,25 @@ class _Wanted:
     """There is a request for all devices, which are other ones on each node."""
     needs_free_devices: bool
     """The first request cannot do without a device that is not in use."""
-    question: Question | None
+    answers: NodeAnswers | None
     """What nodes have answered to other claims that want the same, if that is kept."""
 
     @classmethod
     def of(
-        cls, claims: Sequence[Claim], requests: Sequence[Sequence[RequestPlan]], question: Question | None
+        cls,
+        claims: Sequence[Claim],
+        requests: Sequence[Sequence[RequestPlan]],
+        features: Features,
+        answers: Answers | None,
     ) -> _Wanted:
         plans = list(chain.from_iterable(requests))
+        depends_on_node = any(choice.takes_all for plan in plans for choice in plan.choices)
         return cls(
             tuple(claims),  # held, so that nothing else gets their identities
             requests,
-            depends_on_node=any(choice.takes_all for plan in plans for choice in plan.choices),
+            depends_on_node=depends_on_node,
             needs_free_devices=bool(plans) and all(choice.needs_free_devices for choice in plans[0].choices),
-            question=question,
+            answers=None if answers is None or depends_on_node else answers.to(features, claims, requests),
         )
 
 
@@ -100,7 +105,7 @@ class Allocator:
         them. `cel` and `slice_cache` should live as long as the scheduler: they make later attempts fast. Slices and
         nodes are known by identity then, so one that changes must become another object, as with an informer.
         `implementation`: which of upstream's allocators to follow; None for the one that a scheduler runs with
-        these gates. `answers`, kept as long, spare searches for claims that want what earlier ones wanted.
+        these gates. `answers`, kept with `slice_cache`, spare searches for claims that want what earlier ones wanted.
         """
         features = Features.from_gates(gates, implementation)
         self._claims = claims
@@ -126,7 +131,8 @@ class Allocator:
         """One AllocationResult per claim, in their order; empty when the node cannot satisfy them together.
 
         `cancelled` is asked at each step of the search. `claims` replace those of the constructor where a node needs
-        claims of its own (extended resources). Results share parts with the inputs: do not change them.
+        claims of its own (extended resources). Results share parts with the inputs and with results of other pods:
+        do not change them.
 
         Raises NodeError when that holds for this node only, AllocationCancelledError when told to stop, and
         AllocationError when no other node should be tried.
@@ -157,14 +163,14 @@ class _Attempt:
 
     def result(self) -> list[dict[str, Any]]:
         wanted, found, state = self._wanted(), self._found, self._cluster.state
-        question = wanted.question
-        if question is None or not found.plain or not state.shared_devices.isdisjoint(found.device_ids):
+        answers = wanted.answers
+        if answers is None or not found.plain or not state.shared_devices.isdisjoint(found.device_ids):
             return self._searched(wanted)
         taken = found.device_ids & state.devices
-        known = question.known(found, taken)
+        known = answers.known(found, taken)
         if known is None:
             known = self._searched(wanted)
-            question.remember(found, taken, known)
+            answers.remember(found, taken, known)
         elif self._cancelled():
             raise AllocationCancelledError
         return list(known)
@@ -195,18 +201,10 @@ class _Attempt:
         for claim in self._claims:
             requests.append(read_requests(claim, self._features, self._cluster.classes, self._collect))
             self._constraints(claim)  # whose errors come before those of later claims
-        wanted = _Wanted.of(self._claims, requests, self._question(requests))
+        wanted = _Wanted.of(self._claims, requests, self._features, self._cluster.answers)
         if not wanted.depends_on_node:
             self._cluster.wanted[key] = wanted
         return wanted
-
-    def _question(self, requests: Sequence[Sequence[RequestPlan]]) -> Question | None:
-        answers = self._cluster.answers
-        if answers is None or any(
-            choice.takes_all for plans in requests for plan in plans for choice in plan.choices
-        ):
-            return None
-        return answers.to(self._features, self._claims, requests)
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(

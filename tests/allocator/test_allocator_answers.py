@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from allocator import (
     SharedDeviceID,
     SliceCache,
 )
+from allocator.features import Features
 from allocator.search import Search
 from dra_api.features import DEFAULTS_1_37
 from dra_api.quantity import Quantity
@@ -167,33 +171,99 @@ def test_questions_are_forgotten_when_others_were_asked_later(searches: list[Sea
     assert len(searches) == 6
 
 
-def played(
-    case: Mapping[str, Any], wanted: Sequence[Any], state: AllocatedState, *kept: Any, answers: Answers | None
-) -> list[Any]:
-    gates = {name: name in case["gates"] for name in DEFAULTS_1_37}
-    classes = {entry["metadata"]["name"]: entry for entry in case["classes"]}
-    allocator = Allocator(
-        gates,
-        wanted,
-        state,
-        classes.get,
-        case["slices"],
-        *kept,
-        new_share_id=lambda: "share",
-        answers=answers,
-    )
-    found: list[Any] = []
-    for node in DATA["nodes"]:
-        try:
-            found.append(allocator.allocate(node))
-        except AllocationError as error:
-            found.append((type(error), str(error)))
-    return found
+class Node(dict[str, Any]):
+    """A node that tells when it is gone."""
+
+
+def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
+    def slice_of(node: str) -> dict[str, Any]:
+        return resource_slice(node, [device("a")], driver=DRIVER, pool=node, nodeName=node)
+
+    asking, gone = Scheduler([slice_of("n0")]), Node(metadata={"name": "n0"})
+    watched = weakref.ref(gone)
+    assert asking.ask(claim(exact()), node=gone) == ["a"]
+    asking.slices[:] = [slice_of("n1")]
+    del gone
+    assert asking.ask(claim(exact()), node={"metadata": {"name": "n1"}}) == ["a"]
+    assert watched() is None
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads take turns all the time."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_threads_may_ask_at_the_same_time(hasty: None) -> None:
+    answers, wanted = Answers(), [[claim(exact(count=count))] for count in range(6)]
+
+    def ask(thread: int) -> None:
+        for number in range(20000):
+            answers.to(Features(), wanted[(number + thread) % 6], [[]])
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(ask, range(4)))
+
+
+class World:
+    """The objects of a case, which become other ones as time goes by, as with informers."""
+
+    def __init__(self, case: Mapping[str, Any], dice: random.Random) -> None:
+        self.dice = dice
+        self.gates = {name: name in case["gates"] for name in DEFAULTS_1_37}
+        self.nodes = list(DATA["nodes"])
+        self.slices = list(case["slices"])
+        self.classes = list(case["classes"])
+
+    def go_by(self) -> None:
+        """Change a node, a slice or a class, or nothing."""
+        kind = self.dice.choice(("nodes", "slices", "classes", ""))
+        if kind and (objects := getattr(self, kind)):
+            index = self.dice.randrange(len(objects))
+            objects[index] = getattr(self, f"changed_{kind}")(objects[index])
+
+    def changed_nodes(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        labels = {"zone": self.dice.choice("ab"), "n": self.dice.choice("15")}
+        return {**node, "metadata": {**node["metadata"], "labels": labels}}
+
+    def changed_slices(self, slice_: Mapping[str, Any]) -> dict[str, Any]:
+        taints = [{"key": "k", "effect": "NoSchedule"}] if self.dice.random() < 0.5 else []
+        devices = [{**one, "taints": taints} for one in slice_["spec"].get("devices", ())]
+        self.dice.shuffle(devices)
+        return {**slice_, "spec": {**slice_["spec"], **({"devices": devices} if devices else {})}}
+
+    def changed_classes(self, class_: Mapping[str, Any]) -> dict[str, Any]:
+        return {**class_, "spec": {"selectors": cel(self.dice.choice(("true", "false")))}}
+
+    def answers(self, wanted: Sequence[Any], state: AllocatedState, *kept: Any, **more: Any) -> list[Any]:
+        """What each node answers, errors included."""
+        classes = {entry["metadata"]["name"]: entry for entry in self.classes}
+        allocator = Allocator(
+            self.gates,
+            wanted,
+            state,
+            classes.get,
+            self.slices,
+            *kept,
+            new_share_id=lambda: "share",
+            **more,
+        )
+        found: list[Any] = []
+        for node in self.nodes:
+            try:
+                found.append(allocator.allocate(node))
+            except AllocationError as error:
+                found.append((type(error), str(error)))
+        return found
 
 
 @pytest.mark.parametrize("number", range(0, len(DATA["cases"]), 2))
-def test_answers_are_those_of_searches_while_devices_come_and_go(number: int) -> None:
+def test_answers_are_those_of_searches_while_the_world_changes(number: int) -> None:
     case, dice = DATA["cases"][number], random.Random(number)
+    world = World(case, dice)
     ids = [
         DeviceID(entry["spec"]["driver"], entry["spec"]["pool"]["name"], one["name"])
         for entry in case["slices"]
@@ -201,12 +271,13 @@ def test_answers_are_those_of_searches_while_devices_come_and_go(number: int) ->
     ]
     kept, answers = (CelCache(), SliceCache()), Answers()
     for attempt in range(12):
+        world.go_by()
         taken = dice.sample(ids, dice.randint(0, len(ids))) if dice.random() < 0.7 else []
         shares = frozenset(SharedDeviceID(one, "s") for one in taken if dice.random() < 0.1)
         state = AllocatedState(frozenset(taken) - {share.device for share in shares}, shares)
         wanted = [{**each, "metadata": {**each["metadata"], "uid": f"{attempt}"}} for each in case["claims"]]
         if dice.random() < 0.3:
             wanted = wanted[:1]
-        assert played(case, wanted, state, *kept, answers=answers) == played(
-            case, wanted, state, CelCache(), SliceCache(), answers=None
+        assert world.answers(wanted, state, *kept, answers=answers) == world.answers(
+            wanted, state, CelCache(), SliceCache()
         )
