@@ -72,7 +72,11 @@ def test_nodes_with_most_room_are_best() -> None:
     [
         ({"cpu": 1000}, [], True),
         ({"cpu": 3000}, ["Insufficient cpu"], True),
-        ({"cpu": 5000, "example.com/x": 1}, ["Insufficient cpu", "Insufficient example.com/x"], False),
+        (
+            {"example.com/x": 1, "memory": 1, "cpu": 5000},
+            ["Insufficient cpu", "Insufficient memory", "Insufficient example.com/x"],
+            False,
+        ),
         ({"example.com/x": 0}, [], True),
     ],
 )

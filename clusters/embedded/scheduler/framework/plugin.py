@@ -22,15 +22,12 @@ class CycleState:
     skip_filter: set[str] = field(default_factory=set)
     filters: tuple[Plugin, ...] | None = None
     """The plugins that filter for this pod; None while that is not known."""
-    skip_score: set[str] = field(default_factory=set)
     off_loop: bool = False
     """Whether Filter may take long, so that it must not run in the event loop."""
 
     def copy(self) -> CycleState:
         """A state for trying something out; what plugins keep is shared."""
-        return CycleState(
-            dict(self.data), set(self.skip_filter), self.filters, set(self.skip_score), self.off_loop
-        )
+        return CycleState(dict(self.data), set(self.skip_filter), self.filters, self.off_loop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,24 +94,18 @@ class NodeResourcesFit(Plugin):
 def shortages(requests: Amounts, node: NodeInfo) -> tuple[list[str], bool]:
     """What a node lacks for the requests, and whether an empty node would do."""
     allocatable, requested = node.allocatable, node.requested
-    if len(node.pods) < allocatable.get(_PODS, 0):
-        for name, wanted in requests.items():
-            if wanted > 0 and wanted > allocatable.get(name, 0) - requested.get(name, 0):
-                break
-        else:
-            return [], True
-    reasons: list[str] = []
-    resolvable = True
-    if len(node.pods) + 1 > allocatable.get(_PODS, 0):
-        reasons.append("Too many pods")
-    others = [name for name in requests if name not in _NATIVE]
-    for name in (*_NATIVE, *others):
-        wanted = requests.get(name, 0)
-        total = allocatable.get(name, 0)
-        if wanted > 0 and wanted > total - requested.get(name, 0):
-            reasons.append(f"Insufficient {name}")
-            resolvable = resolvable and wanted <= total
-    return reasons, resolvable
+    full = len(node.pods) >= allocatable.get(_PODS, 0)
+    lacking = [
+        name
+        for name, wanted in requests.items()
+        if wanted > 0 and wanted > allocatable.get(name, 0) - requested.get(name, 0)
+    ]
+    if not full and not lacking:
+        return [], True
+    lacking.sort(key=lambda name: _NATIVE.index(name) if name in _NATIVE else len(_NATIVE))
+    reasons = ["Too many pods"] if full else []
+    reasons += [f"Insufficient {name}" for name in lacking]
+    return reasons, all(requests[name] <= allocatable.get(name, 0) for name in lacking)
 
 
 class NodeResourcesBalancedAllocation(Plugin):
