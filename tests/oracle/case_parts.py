@@ -93,6 +93,17 @@ class Dice:
         return self.random.choices(list(options), list(options.values()))[0]
 
 
+class Game:
+    """A part of a case: its source of chance, and the features that the case plays with."""
+
+    def __init__(self, dice: Dice, playing: set[str]) -> None:
+        self.dice = dice
+        self.playing = playing
+
+    def plays(self, *names: str) -> bool:
+        return any(name in self.playing for name in names)
+
+
 def node_selector(dice: Dice, odd: bool) -> dict[str, Any]:
     """A selector with one term, rarely with two, or with something that cannot be read."""
     term: dict[str, Any] = {}
