@@ -11,7 +11,7 @@ from typing import Any
 from .answers import Answers, NodeAnswers
 from .capacity import CapacityError, fits
 from .constraints import Constraint, DistinctAttribute, MatchAttribute, static_attribute
-from .counters import Baseline, PoolCounters
+from .counters import Baseline, PoolCounters, counted
 from .errors import AllocationCancelledError, AllocationError, NodeError
 from .features import Features, Implementation
 from .model import Device, PoolID
@@ -307,10 +307,7 @@ class _Attempt:
         names = frozenset(entry.header.name for entry in (*pool.slices, *pool.other_slices))
         known = self._cluster.baselines.get((pool.id, names))
         if known is None:
-            state = self._cluster.state
-            # The stable implementation is not told about shares.
-            in_use = state.devices if self._features.stable else state.devices | state.shared_devices
-            known = Baseline.of(pool, (device for device in pool.all_devices() if device.id in in_use))
+            known = Baseline.of(pool, counted(pool, self._cluster.state, self._features))
             self._cluster.baselines[pool.id, names] = known
         return known
 

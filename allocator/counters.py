@@ -8,8 +8,10 @@ from typing import Final
 
 from dra_api.quantity import Quantity
 
+from .features import Features
 from .model import CounterConsumption, Device
 from .pools import Pool
+from .state import AllocatedState
 
 _ZERO: Final = Quantity(0)
 _Counter = tuple[str, str]
@@ -62,6 +64,13 @@ class Baseline:
                         available[key] = available[key] - amount
                 _join(members, consumption)
         return cls(available, members, any(value.sign < 0 for value in available.values()))
+
+
+def counted(pool: Pool, state: AllocatedState, features: Features) -> list[Device]:
+    """The devices in use of a pool, whose counters are taken."""
+    # The stable implementation is not told about shares.
+    in_use = state.devices if features.stable else state.devices | state.shared_devices
+    return [device for device in pool.all_devices() if device.id in in_use]
 
 
 class PoolCounters:

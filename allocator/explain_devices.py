@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dra_api.features import OPTIONAL_NODE_OPERATIONS
 from dra_api.quantity import Quantity
 
 from .capacity import CapacityError, DeviceCapacity, fits
 from .constraints import static_attribute
-from .counters import Baseline, PoolCounters
+from .counters import Baseline, PoolCounters, counted
 from .errors import AllocationError
 from .features import Features
 from .model import Device, DeviceID, PoolID, Slice
@@ -38,7 +39,6 @@ REASONS: Final = (
     FREE,
 )
 """What can become of a device, from what makes it unfit for the request to what makes it unavailable now."""
-_OPERATIONS: Final = "DRAOptionalNodeOperations"
 _NOTHING: Final[Mapping[str, Quantity]] = {}
 
 
@@ -187,10 +187,10 @@ class NodeView:
                     return "node-selection", "its own node selection does not match the node"
             except NodeSelectorError as error:
                 return "node-selection", str(error)
-        if device.slice.skip_node_operations and features.experimental:
+        if device.slice.skip_node_operations:
             declared = (self.node.get("status") or {}).get("declaredFeatures") or ()
-            if not features.optional_node_operations or _OPERATIONS not in declared:
-                return "node-operations", f"the node does not declare {_OPERATIONS}"
+            if not features.lets_skip_operations(declared):
+                return "node-operations", f"the node does not declare {OPTIONAL_NODE_OPERATIONS}"
         return None
 
     def _unavailable(self, pool: Pool, device: Device, request: Request) -> tuple[str, str] | None:
@@ -241,8 +241,7 @@ class NodeView:
         return "its capacity does not suffice"
 
     def _counter_problem(self, pool: Pool, device: Device) -> tuple[str, str] | None:
-        in_use = self.state.devices | self.state.shared_devices
-        held = [other for other in pool.all_devices() if other.id in in_use]
+        held = counted(pool, self.state, self.features)
         baseline = Baseline.of(pool, held)
         if PoolCounters(baseline, self.features.compatibility_groups).take(device):
             return None

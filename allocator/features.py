@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -69,6 +69,15 @@ class Features:
         if self.binding_conditions or self.consumable_capacity or self.fractional_capacity_range:
             return "incubating"
         return "stable"
+
+    def lets_skip_operations(self, declared: Container[str]) -> bool:
+        """Whether devices whose node operations are left out may go to a node that declares these features.
+
+        Only the experimental implementation looks at that.
+        """
+        return not self.experimental or (
+            self.optional_node_operations and gates.OPTIONAL_NODE_OPERATIONS in declared
+        )
 
     @property
     def experimental(self) -> bool:

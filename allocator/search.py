@@ -27,7 +27,6 @@ from .situations import ClaimPlan, Pick, Situations, Surroundings
 from .state import add_amounts, remove_amounts
 from .taints import all_tolerated
 
-_OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 _MAX_REMEMBERED: Final = 100_000  # situations; keeps hopeless searches from eating memory
 _NOTHING: Final[Mapping[str, Quantity]] = {}
 
@@ -240,7 +239,9 @@ class Search:
         shareable = self._features.consumable_capacity and device.allows_multiple
         if not (shareable and request.admin_access) and not self._free(claim, request, device.id):
             return None
-        if device.slice.skip_node_operations and not self._may_skip_operations():
+        if device.slice.skip_node_operations and not self._features.lets_skip_operations(
+            self._around.node_features
+        ):
             return None
         if device.consumes and not self._features.partitionable_devices:
             return None
@@ -258,15 +259,6 @@ class Search:
                 return taken
         self._undo(claim, request, device, taken)
         return None
-
-    def _may_skip_operations(self) -> bool:
-        """Only the experimental implementation looks at slices whose node operations are left out."""
-        if not self._features.experimental:
-            return True
-        return (
-            self._features.optional_node_operations
-            and _OPTIONAL_NODE_OPERATIONS in self._around.node_features
-        )
 
     def _tolerated(self, request: Request, device: Device) -> bool:
         return not self._features.device_taints or all_tolerated(device.blocking_taints, request.tolerations)

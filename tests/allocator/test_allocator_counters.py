@@ -14,6 +14,7 @@ from allocator_objects import (
     cel,
     claim,
     device,
+    device_class,
     every,
     exact,
     in_use,
@@ -22,6 +23,7 @@ from allocator_objects import (
 )
 
 from allocator import AllocatedState, AllocationError, DeviceID, NodeError, SharedDeviceID
+from allocator.explain import Explainer
 
 GROUPS = {"DRADeviceCompatibilityGroups": True}
 
@@ -109,6 +111,15 @@ def test_further_shares_of_an_allocated_device_take_no_counters() -> None:
     slices = pool([shareable, partition("b", memory=2)], memory=4)
     assert picked(allocate(slices, claim(exact()), state=state)) == [["r: pool/a"]]
     assert allocate(slices, claim(exact(count=2)), state=state) == []  # 3 of 4 are taken, b needs 2
+
+
+def test_shares_take_no_counters_from_the_stable_allocator_nor_in_its_explanations() -> None:
+    gates = {"DRAConsumableCapacity": False, "DRADeviceBindingConditions": False}
+    wanted, slices = claim(exact()), pool([partition("a", memory=4)], memory=4)
+    state = AllocatedState(shares=frozenset([SharedDeviceID(DeviceID(DRIVER, "pool", "a"), "1")]))
+    assert picked(allocate(slices, wanted, gates=gates, state=state)) == [["r: pool/a"]]
+    explained = Explainer(gates, [wanted], state, {"any": device_class("any")}.get, slices).explain(NODE)
+    assert [device.reason for device in explained.requests[0].devices] == ["free"]
 
 
 def test_a_device_stays_shared_when_one_of_its_shares_is_given_up() -> None:

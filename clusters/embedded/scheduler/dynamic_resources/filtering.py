@@ -10,12 +10,11 @@ from clusters.clock import Clock
 from clusters.embedded.scheduler.framework.events import Object
 from clusters.embedded.scheduler.framework.node_info import NodeInfo
 from clusters.embedded.scheduler.framework.status import Status, error, unresolvable
+from dra_api.features import OPTIONAL_NODE_OPERATIONS
 
 from .binding_conditions import BindingFailedError, is_ready, timed_out
 from .claim_tracker import allocation_of, results_of
 from .state import PodState
-
-_OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class NodeFilter:
             return False
         declared = (node.object.get("status") or {}).get("declaredFeatures") or ()
         skips = any(result.get("skipNodeOperations") for result in results_of(allocation))
-        if skips and _OPTIONAL_OPERATIONS not in declared:
+        if skips and OPTIONAL_NODE_OPERATIONS not in declared:
             return False
         if not self.binding_conditions:
             return True
