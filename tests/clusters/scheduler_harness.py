@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from apiserver_harness import ADMIN, Http
 from skipped_clock import SkippedClock, Wait
 
+from allocator.ledger import Ledger
 from clusters.embedded.apiserver.auth.tokens import StaticTokens
 from clusters.embedded.apiserver.auth.users import MASTERS, User
 from clusters.embedded.apiserver.config import ServerConfig
@@ -48,7 +49,13 @@ class Bench:
         self._tls = client_context(server.ca_pem)
 
     def add_scheduler(
-        self, name: str = "scheduler", config: Any = "", *, through: ApiProxy | None = None
+        self,
+        name: str = "scheduler",
+        config: Any = "",
+        *,
+        through: ApiProxy | None = None,
+        client: Callable[..., ApiClient] = ApiClient,
+        ledger: Ledger | None = None,
     ) -> None:
         """Register a scheduler and start it; `through` is a proxy between it and the server."""
         loaded = load_config(config, self._gates)
@@ -57,10 +64,11 @@ class Bench:
             url, tls = through.url, client_context(through.ca_pem)
 
         def context(log: logging.Logger) -> Context:
-            client = ApiClient(url, tls, SCHEDULER, "kube-scheduler/v1.37.2")
-            return Context(client, self.clock, self._gates, log)
+            requests = client(url, tls, SCHEDULER, "kube-scheduler/v1.37.2")
+            return Context(requests, self.clock, self._gates, log)
 
-        self.host.register(name, lambda: Scheduler(loaded), context)
+        connect = None if ledger is None else lambda: ledger
+        self.host.register(name, lambda: Scheduler(loaded, ledger=connect), context)
         self.host.start(name)
 
     # Objects.
