@@ -163,7 +163,7 @@ def command(
     if schedulers > 1 and tier != tiers.DEFAULT:
         raise UserError(f"--schedulers: a {tier} cluster has one, Kubernetes' own; leave --tier {tier} out")
     if schedulers == 1:
-        if click.get_current_context().get_parameter_source("ledger") is ParameterSource.COMMANDLINE:
+        if _is_given("ledger"):
             raise UserError("--ledger is for several schedulers; give --schedulers 2 or more as well")
         ledger = ""
     order = Order(
@@ -182,8 +182,12 @@ def command(
         driver="" if no_driver else str(driver.resolve() if driver else reference_driver()),
         port=port,
     )
+    note: Callable[[str], None] = (lambda text: None) if as_json else say
+    if ledger:
+        # One that cannot be reached takes its time.
+        note(f"asking the ledger at {_ledger_address(ledger)}")
     try:
-        record = start(order, (lambda text: None) if as_json else say)
+        record = start(order, note)
     except StateError as error:
         raise UserError(str(error)) from None
     except OSError as error:
@@ -205,6 +209,21 @@ def reference_driver() -> Path:
     import driver
 
     return Path(driver.__file__).parent / "reference.yaml"
+
+
+def _is_given(option: str) -> bool:
+    """Whether an option stands in the command line itself."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
+def _ledger_address(url: str) -> str:
+    """The URL as it may be shown."""
+    from allocator.ledger import address
+
+    try:
+        return address.parse(url).where
+    except ValueError as error:
+        raise UserError(f"{'--ledger' if _is_given('ledger') else _LEDGER_VARIABLE}: {error}") from None
 
 
 def _machine(gpus: int | None, machine: str | None) -> str:

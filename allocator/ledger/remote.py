@@ -13,14 +13,21 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final
 
-from redis.asyncio import Redis
+from redis.asyncio import Connection, ConnectionPool, Redis, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from .address import parse
 from .interface import FORGOTTEN_AFTER, Ledger
 from .records import LedgerUnavailableError
 
+_CONNECTIONS: Final[Mapping[str, type[AbstractConnection]]] = {
+    "redis": Connection,
+    "rediss": SSLConnection,
+    "unix": UnixDomainSocketConnection,
+}
 _PARTS: Final = ("meta", "entries", "held", "changes", "removed", "pending")
 _SECONDS: Final = 5.0
 _KEPT: Final = 3600
@@ -60,7 +67,7 @@ class RedisLedger(Ledger):
             raise self._unavailable(error) from None
 
     def _unavailable(self, error: Exception) -> LedgerUnavailableError:
-        words = str(error) or type(error).__name__
+        words = " ".join(str(error).split()) or type(error).__name__
         return LedgerUnavailableError(f"the ledger at {self._where} cannot be used: {words}")
 
     async def close(self) -> None:
@@ -76,31 +83,22 @@ def _heed_cancellation() -> None:
 
 
 def connect(url: str, prefix: str) -> RedisLedger:
-    """The ledger at a URL of Redis: redis://, rediss:// or unix://. Raises ValueError for another."""
-    where = without_password(url)
-    try:
-        client = Redis.from_url(
-            url,
-            socket_timeout=_SECONDS,
-            socket_connect_timeout=_SECONDS,
+    """The ledger at a URL of Redis: redis://, rediss:// or unix://. Raises ValueError for one that cannot be used."""
+    address = parse(url)
+    pool = ConnectionPool(
+        _CONNECTIONS[address.scheme],
+        **{
+            "socket_timeout": _SECONDS,
+            "socket_connect_timeout": _SECONDS,
             # Every operation may be asked for twice.
-            retry=Retry(NoBackoff(), 1),
-        )
-        # Options that there are not, or that are something else, come out with the first connection.
-        client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
-    except TypeError:
-        raise ValueError(f"{where}: an option behind the ? is unknown, or its value is wrong") from None
-    except (ValueError, RedisError) as error:
-        # It quotes what it takes for the port, which may be the beginning of a password.
-        port = "the port is no number; a password has / as %2F, # as %23 and ? as %3F"
-        raise ValueError(f"{where}: {port if 'Port' in str(error) else error}") from None
-    return RedisLedger(client, prefix, where)
-
-
-def without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    scheme, mark, rest = url.partition("://")
-    credentials, at, place = rest.rpartition("@")
-    user = credentials.partition(":")[0]
-    shown = f"{user}:***" if ":" in credentials else credentials
-    return f"{scheme}{mark}{shown}{at}{place}".partition("?")[0]
+            "retry": Retry(NoBackoff(), 1),
+            **address.options,
+        },
+    )
+    if address.scheme == "rediss":
+        try:
+            # What the files of its options hold comes out with the first connection.
+            pool.make_connection().ssl_context.get()  # type: ignore[no-untyped-call]
+        except (OSError, ValueError):
+            raise ValueError(f"{address.where}: certificates or keys of its options cannot be used") from None
+    return RedisLedger(Redis.from_pool(pool), prefix, address.where)

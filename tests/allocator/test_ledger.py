@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from allocator.ledger import (
     Wish,
     holding_of,
 )
-from allocator.ledger.remote import RedisLedger, connect, without_password
+from allocator.ledger.remote import RedisLedger, connect
 from allocator.ledger.server import LedgerServer
 
 
@@ -87,38 +86,6 @@ def test_a_connection_is_made_again_after_the_server_was_started_anew(tmp_path: 
         assert found == ["first", "second"]
 
     asyncio.run(check())
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("redis://host:6379/1", "redis://host:6379/1"),
-        ("redis://:secret@host/1", "redis://:***@host/1"),
-        ("rediss://me:secret@host", "rediss://me:***@host"),
-        ("unix:///run/redis.sock?password=secret", "unix:///run/redis.sock"),
-    ],
-)
-def test_no_password_is_shown(url: str, shown: str) -> None:
-    assert without_password(url) == shown
-
-
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
-        ("http://host", "one of the following schemes"),
-        ("redis://host?color=blue", "redis://host: an option behind the ? is unknown"),
-        ("redis://host?protocol=9", "protocol must be"),
-    ],
-)
-def test_a_url_that_cannot_be_is_refused_before_it_is_used(url: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(problem)):
-        connect(url, "test")
-
-
-def test_a_password_that_breaks_a_url_is_not_quoted() -> None:
-    with pytest.raises(ValueError, match="the port is no number") as caught:
-        connect("redis://:se#cret@host", "test")
-    assert "se" not in str(caught.value).partition(":")[2].partition("the port")[0]
 
 
 def test_nothing_stays_for_good_in_a_server_that_nobody_asks_any_more() -> None:

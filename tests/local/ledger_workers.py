@@ -22,6 +22,7 @@ from clusters.clock import Clock
 from clusters.embedded.scheduler.dynamic_resources.claim_writer import ClaimWriter, WriteError
 from clusters.embedded.scheduler.dynamic_resources.reservations import ApiClaims, confirm
 
+UNHEARD = 0.1
 POD = {"metadata": {"name": "pod", "namespace": "ns", "uid": "pod"}}
 Claim = dict[str, Any]
 _SCHEMA = """
@@ -127,14 +128,17 @@ class Table:
 
 
 class Client:
-    """An ApiClient on the table."""
+    """An ApiClient on the table, which does not hear of some allocations that were written."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, chance: random.Random) -> None:
+        self._table, self._chance = table, chance
 
     async def update(self, _: str, resource: str, claim: Claim, subresource: str | None = None) -> Claim:
         await asyncio.sleep(0)
-        return self._table.update(claim, subresource)
+        written = self._table.update(claim, subresource)
+        if subresource is not None and self._chance.random() < UNHEARD:
+            raise ClientError(504, "Timeout", "the request did not complete within the allotted duration")
+        return written
 
     async def get(self, _: str, resource: str, name: str, namespace: str) -> Claim:
         found = self._table.get(name)
@@ -164,7 +168,7 @@ class Worker:
         count = len(self._table.since(0)) // processes
         self._mine = [f"claim-{index}" for index in range(number * count, (number + 1) * count)]
         self._chance = random.Random(seed)
-        client = Client(self._table)
+        client = Client(self._table, self._chance)
         self._ledger = connect(url, "race")
         store = ApiClaims(client)  # type: ignore[arg-type]
         self._session = Session(self._ledger, store, f"worker-{number}", logging.getLogger("worker"))
