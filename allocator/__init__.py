@@ -11,7 +11,7 @@ from .model import DeviceID, PoolID
 from .node_match import NodeSelection, NodeSelectorError
 from .selectors import CelCache
 from .slice_cache import SliceCache
-from .state import AllocatedDevices, AllocatedState, SharedDeviceID, allocated
+from .state import AllocatedDevices, AllocatedState, SharedDeviceID, allocated, allocation_of
 
 __all__ = [
     "AllocatedDevices",
@@ -30,4 +30,5 @@ __all__ = [
     "SharedDeviceID",
     "SliceCache",
     "allocated",
+    "allocation_of",
 ]

@@ -133,13 +133,14 @@ def remove_amounts(
         del total[device]
 
 
-def _allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def allocation_of(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The AllocationResult of a claim; None while it has none."""
     allocation: Mapping[str, Any] | None = (claim.get("status") or {}).get("allocation")
     return allocation
 
 
 def _results(claim: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    devices = (_allocation(claim) or {}).get("devices") or {}
+    devices = (allocation_of(claim) or {}).get("devices") or {}
     for result in devices.get("results") or ():
         if not result.get("adminAccess"):
             yield result

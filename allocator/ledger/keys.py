@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from allocator.model import DeviceID
+from allocator.state import allocation_of
 
 from .records import ClaimKey, Fact, Holding
 
@@ -58,12 +59,6 @@ def key_of(claim: Mapping[str, Any]) -> ClaimKey:
 def version_of(claim: Mapping[str, Any]) -> int:
     """The resourceVersion of an object."""
     return int(claim["metadata"].get("resourceVersion") or 0)
-
-
-def allocation_of(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The allocation of a claim."""
-    allocation: Mapping[str, Any] | None = (claim.get("status") or {}).get("allocation")
-    return allocation
 
 
 def same_devices(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

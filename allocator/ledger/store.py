@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from .keys import allocation_of, fact_of, key_of, version_of
+from allocator.state import allocation_of
+
+from .keys import fact_of, key_of, version_of
 from .records import ClaimKey, Fact
 from .view import Claim
 

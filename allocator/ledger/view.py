@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .keys import allocation_of, key_of, same_devices, version_of
+from allocator.state import allocation_of
+
+from .keys import key_of, same_devices, version_of
 from .records import ClaimKey, Delta, Entry, Fact, State
 
 Claim = Mapping[str, Any]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from allocator import allocation_of
 from clusters.clock import parse_stamp
 from clusters.embedded.scheduler.framework.events import Object
 
-from .claim_tracker import allocation_of, results_of
+from .claim_tracker import results_of
 
 
 class BindingFailedError(Exception):

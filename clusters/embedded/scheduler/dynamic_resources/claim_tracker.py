@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from allocator import AllocatedDevices, AllocatedState
+from allocator import AllocatedDevices, AllocatedState, allocation_of
 from allocator.ledger import same_devices
 from clusters.embedded.scheduler.framework.events import Object
 
@@ -66,13 +66,7 @@ class ClaimTracker:
         return self._in_flight.pop(uid, None) is not None
 
 
-def allocation_of(claim: Object) -> dict[str, Any] | None:
-    """The allocation of a claim."""
-    allocation: dict[str, Any] | None = (claim.get("status") or {}).get("allocation")
-    return allocation
-
-
-def results_of(allocation: dict[str, Any] | None) -> list[dict[str, Any]]:
+def results_of(allocation: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """The devices of an allocation."""
     return list(((allocation or {}).get("devices") or {}).get("results") or ())
 

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from allocator import allocation_of
 from clusters.client import ClientError
 from clusters.clock import Clock
 from clusters.embedded.components.client import ApiClient
 from clusters.embedded.controllers.resource_claim.references import FINALIZER, is_reserved_for
 from clusters.embedded.scheduler.framework.events import Object
-
-from .claim_tracker import allocation_of
 
 API: Final = "resource.k8s.io/v1"
 RESOURCE: Final = "resourceclaims"

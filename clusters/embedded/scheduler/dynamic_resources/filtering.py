@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from allocator import AllocationCancelledError, AllocationError, NodeError
+from allocator import AllocationCancelledError, AllocationError, NodeError, allocation_of
 from clusters.clock import Clock
 from clusters.embedded.scheduler.framework.events import Object
 from clusters.embedded.scheduler.framework.node_info import NodeInfo
@@ -13,7 +13,7 @@ from clusters.embedded.scheduler.framework.status import Status, error, unresolv
 from dra_api.features import OPTIONAL_NODE_OPERATIONS
 
 from .binding_conditions import BindingFailedError, is_ready, timed_out
-from .claim_tracker import allocation_of, results_of
+from .claim_tracker import results_of
 from .state import PodState
 
 

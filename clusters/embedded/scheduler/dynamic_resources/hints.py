@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from allocator import allocation_of
 from clusters.embedded.scheduler.framework.events import Object
 
-from .claim_tracker import allocation_of
 from .pod_claims import Lookup, UnusableClaimError, claims_of
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from allocator import Allocator, Answers, CelCache, SliceCache
+from allocator import Allocator, Answers, CelCache, SliceCache, allocation_of
 from allocator.ledger import LedgerUnavailableError
 from allocator.node_match import NodeSelection, NodeSelectorError
 from clusters.chance import CHANCE
@@ -35,7 +35,7 @@ from clusters.embedded.scheduler.framework.status import SKIP, Status, error, un
 from clusters.embedded.scheduler.gates import SchedulerGates
 
 from .binding_conditions import BindingFailedError, BindingTimeoutError, check, has_conditions
-from .claim_tracker import ClaimTracker, allocation_of, not_found
+from .claim_tracker import ClaimTracker, not_found
 from .claim_writer import ClaimWriter, WriteError
 from .filtering import NodeFilter
 from .hints import ClaimHints

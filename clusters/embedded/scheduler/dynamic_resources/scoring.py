@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from allocator import allocation_of
 from clusters.embedded.scheduler.framework.events import Object
 
-from .claim_tracker import allocation_of, results_of
+from .claim_tracker import results_of
 
 _ALTERNATIVES: Final = 8
 """The longest list of alternatives that the API allows."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from allocator import Allocator
+from allocator import Allocator, allocation_of
 from allocator.ledger import Grant, Seen
 from allocator.node_match import NodeSelection
 from clusters.embedded.scheduler.framework.events import Object
 from clusters.embedded.scheduler.framework.plugin import CycleState
-
-from .claim_tracker import allocation_of
 
 KEY: Final = "DynamicResources"
 
