@@ -34,6 +34,21 @@ class Watched(Ledger):
         return answer
 
 
+class Contested(Ledger):
+    """Others are always faster, and have given the device back by the time of the next plan."""
+
+    def __init__(self) -> None:
+        self._ledger = MemoryLedger()
+        self.plans = 0
+
+    async def _call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if operation != "reserve":
+            return await self._ledger._call(operation, arguments)
+        self.plans += 1
+        answer = await self._ledger._call("read", arguments)
+        return {**answer, "conflicts": [{"name": THE_DEVICE.holding.takes[0], "holder": "other"}]}
+
+
 class Wire:
     """What becomes of the first allocation that is written: it is `applied`, or still under way."""
 
@@ -100,3 +115,20 @@ def test_a_device_whose_write_is_under_way_is_for_nobody_else() -> None:
         assert b.http.put(f"{CLAIMS}/first/status", wire.sent).code == 200
         assert b.node_of("first") == "n1"
         assert holders(b) == ["first"]
+
+
+def test_a_pod_that_others_always_overtake_keeps_those_behind_it_waiting_for_a_while_only() -> None:
+    ledger = Contested()
+    with bench(start=False) as b:
+        b.node("n1")
+        b.device_class()
+        b.slice("n1", "gpu-0")
+        b.claim("overtaken")
+        b.pod("overtaken", "overtaken")
+        b.add_scheduler(ledger=ledger)
+        b.until(lambda: ledger.plans)
+        b.pod("behind")
+        assert b.node_of("behind") == "n1"
+        reason = "reserved by another scheduler in the meantime: device gpu.example.com n1 gpu-0"
+        assert b.refusal("overtaken")["message"] == reason
+        assert ledger.plans >= 50, "it is worth several attempts"
