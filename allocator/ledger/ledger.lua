@@ -59,11 +59,11 @@ local function holders(name)
     return text and cjson.decode(text) or { takes = {}, joins = {}, last = 0, prior = 0, by = '' }
 end
 
-local function let_go(entry)
+local function change_holders(entry, change)
     for _, kind in ipairs({ 'takes', 'joins' }) do
         for _, name in ipairs(entry[kind]) do
             local record = holders(name)
-            record[kind][entry.uid] = nil
+            change(record, kind)
             if next(record.takes) == nil and next(record.joins) == nil then
                 redis.call('HDEL', held, name)
             else
@@ -73,22 +73,23 @@ local function let_go(entry)
     end
 end
 
+local function let_go(entry)
+    change_holders(entry, function(record, kind)
+        record[kind][entry.uid] = nil
+    end)
+end
+
 local function hold(entry)
     local change = tonumber(redis.call('HGET', meta, 'seq'))
-    for _, name in ipairs(entry.takes) do
-        local record = holders(name)
-        record.takes[entry.uid] = 1
-        redis.call('HSET', held, name, cjson.encode(record))
-    end
-    for _, name in ipairs(entry.joins) do
-        local record = holders(name)
-        record.joins[entry.uid] = 1
-        if record.by ~= entry.session then
-            record.prior, record.by = record.last, entry.session
+    change_holders(entry, function(record, kind)
+        record[kind][entry.uid] = 1
+        if kind == 'joins' then
+            if record.by ~= entry.session then
+                record.prior, record.by = record.last, entry.session
+            end
+            record.last = change
         end
-        record.last = change
-        redis.call('HSET', held, name, cjson.encode(record))
-    end
+    end)
 end
 
 local function remove(entry)
@@ -190,10 +191,14 @@ end
 
 local answer = {}
 
-local function reserve()
+local function settle()
     for _, fact in ipairs(arguments.facts) do
         note_fact(fact)
     end
+end
+
+local function reserve()
+    settle()
     local conflicts, mine = {}, { takes = {}, joins = {} }
     for _, wish in ipairs(arguments.wishes) do
         local conflict = refusal(wish, arguments.seen, arguments.session, mine)
@@ -279,12 +284,6 @@ local function expire()
                 save(entry)
             end
         end
-    end
-end
-
-local function settle()
-    for _, fact in ipairs(arguments.facts) do
-        note_fact(fact)
     end
 end
 

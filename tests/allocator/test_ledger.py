@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,41 @@ def on_fakeredis(remembered: int = 100) -> Ledger:
     return RedisLedger(FakeAsyncRedis(server=FakeServer()), "test", remembered=remembered)
 
 
+@asynccontextmanager
+async def serving(socket: Path) -> AsyncIterator[None]:
+    server = asyncio.create_task(LedgerServer(socket).run())
+    while not socket.exists():
+        await asyncio.sleep(0.01)
+    try:
+        yield
+    finally:
+        server.cancel()
+        await asyncio.gather(server, return_exceptions=True)
+
+
+@asynccontextmanager
+async def one_reservation() -> AsyncIterator[tuple[FakeAsyncRedis, Ledger, Caller, int]]:
+    """A server, and its ledger in which somebody has reserved the device `d` with a token."""
+    client = FakeAsyncRedis(server=FakeServer())
+    ledger = RedisLedger(client, "test")
+    try:
+        caller = await filled(ledger, "L")
+        granted = await ledger.reserve(caller, 0, [wish_for_d("x")])
+        yield client, ledger, caller, granted.token
+    finally:
+        await ledger.close()
+
+
+async def filled(ledger: Ledger, name: str) -> Caller:
+    caller = Caller((await ledger.open(name)).id, f"{name}#1", 0)
+    await ledger.fill(caller)
+    return caller
+
+
+def wish_for_d(claim: str) -> Wish:
+    return Wish(ClaimKey("ns", claim, f"uid-{claim}"), Holding(("d",)))
+
+
 @pytest.mark.parametrize("make", [MemoryLedger, on_fakeredis])
 def test_the_contract_holds(make: Callable[[], Ledger]) -> None:
     asyncio.run(check_contract(make))
@@ -48,13 +84,9 @@ def test_the_contract_holds_through_the_socket_of_the_server(tmp_path: Path) -> 
 
     async def check() -> None:
         socket = tmp_path / "l.sock"
-        server = asyncio.create_task(LedgerServer(socket).run())
-        while not socket.exists():
-            await asyncio.sleep(0.01)
-        assert socket.stat().st_mode & 0o777 == 0o600
-        await check_contract(lambda: connect(f"unix://{socket}", f"test-{next(names)}"))
-        server.cancel()
-        await asyncio.gather(server, return_exceptions=True)
+        async with serving(socket):
+            assert socket.stat().st_mode & 0o777 == 0o600
+            await check_contract(lambda: connect(f"unix://{socket}", f"test-{next(names)}"))
         assert not socket.exists()
 
     asyncio.run(check())
@@ -76,12 +108,8 @@ def test_a_connection_is_made_again_after_the_server_was_started_anew(tmp_path: 
         ledger = connect(f"unix://{socket}", "test")
         found = []
         for name in ("first", "second"):
-            server = asyncio.create_task(LedgerServer(socket).run())
-            while not socket.exists():
-                await asyncio.sleep(0.01)
-            found.append((await ledger.open(name)).id)
-            server.cancel()
-            await asyncio.gather(server, return_exceptions=True)
+            async with serving(socket):
+                found.append((await ledger.open(name)).id)
         await ledger.close()
         assert found == ["first", "second"]
 
@@ -90,16 +118,10 @@ def test_a_connection_is_made_again_after_the_server_was_started_anew(tmp_path: 
 
 def test_nothing_stays_for_good_in_a_server_that_nobody_asks_any_more() -> None:
     async def check() -> None:
-        client = FakeAsyncRedis(server=FakeServer())
-        ledger = RedisLedger(client, "test")
-        caller = Caller((await ledger.open("L")).id, "a#1", 0)
-        await ledger.fill(caller)
-        wish = Wish(ClaimKey("ns", "x", "uid-x"), Holding(("d",)))
-        granted = await ledger.reserve(caller, 0, [wish])
-        after_reserve = {key: await client.ttl(key) for key in await client.keys()}
-        await ledger.release(caller, {"uid-x": granted.token})
-        after_release = {key: await client.ttl(key) for key in await client.keys()}
-        await ledger.close()
+        async with one_reservation() as (client, ledger, caller, token):
+            after_reserve = {key: await client.ttl(key) for key in await client.keys()}
+            await ledger.release(caller, {"uid-x": token})
+            after_release = {key: await client.ttl(key) for key in await client.keys()}
         assert (len(after_reserve), len(after_release)) == (5, 2)
         assert all(0 < left <= 3600 for left in [*after_reserve.values(), *after_release.values()])
 
@@ -108,19 +130,11 @@ def test_nothing_stays_for_good_in_a_server_that_nobody_asks_any_more() -> None:
 
 def test_a_new_ledger_has_nothing_of_one_of_which_only_parts_are_left() -> None:
     async def check() -> None:
-        client = FakeAsyncRedis(server=FakeServer())
-        ledger = RedisLedger(client, "test")
-        caller = Caller((await ledger.open("L")).id, "a#1", 0)
-        await ledger.fill(caller)
-        wish = Wish(ClaimKey("ns", "x", "uid-x"), Holding(("d",)))
-        await ledger.reserve(caller, 0, [wish])
-        await client.delete("{test}:meta", "{test}:entries")
-        caller = Caller((await ledger.open("M")).id, "a#2", 0)
-        await ledger.fill(caller)
-        await ledger.expire(caller, 10)
-        other = Wish(ClaimKey("ns", "y", "uid-y"), Holding(("d",)))
-        assert (await ledger.reserve(caller, 0, [other])).token
-        await ledger.close()
+        async with one_reservation() as (client, ledger, _, _):
+            await client.delete("{test}:meta", "{test}:entries")
+            caller = await filled(ledger, "M")
+            await ledger.expire(caller, 10)
+            assert (await ledger.reserve(caller, 0, [wish_for_d("y")])).token
 
     asyncio.run(check())
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ledger_machine import Loop
@@ -96,17 +97,44 @@ def protects(request: Request) -> bool:
     return request.what == "update None"
 
 
-def one_whole(race: Race) -> None:
-    for number in range(4):
-        race.api.create(f"claim-{number}", "whole")
+def reserves(request: Request) -> bool:
+    return request.what == "reserve"
+
+
+@contextmanager
+def race_for_whole(*names: str) -> Iterator[Race]:
+    """These schedulers, which have done nothing yet, and four claims for the three whole devices."""
+    with Race() as race:
+        for number in range(4):
+            race.api.create(f"claim-{number}", "whole")
+        for name in names:
+            race.start(name)
+        yield race
+
+
+@contextmanager
+def write_on_the_wire(*names: str) -> Iterator[tuple[Race, Request]]:
+    """`a` has sent its allocation, which is still under way; the others have done nothing."""
+    with race_for_whole("a", *names) as race:
+        yield race, sent_by_a(race, writes)
+
+
+def sent_by_a(race: Race, until: Callable[[Request], bool]) -> Request:
+    request = race.flow("a", until=until)
+    assert request is not None
+    return request
+
+
+def plan_at_once(race: Race) -> None:
+    """Both plan before one of them has reserved anything; `b` is the first to reserve."""
+    race.flow("a", until=reserves)
+    race.flow("b", until=reserves)
+    race.flow("b")
+    race.flow("a", "b")
 
 
 def test_a_write_that_comes_after_the_reservation_expired_is_refused() -> None:
-    with Race() as race:
-        one_whole(race)
-        race.start("a")
-        write = race.flow("a", until=writes)
-        assert write is not None
+    with write_on_the_wire() as (race, write):
         race.kill("a")
         race.expire()
         race.start("b")
@@ -118,11 +146,8 @@ def test_a_write_that_comes_after_the_reservation_expired_is_refused() -> None:
 
 
 def test_whoever_protects_a_claim_too_late_does_not_write_it() -> None:
-    with Race() as race:
-        one_whole(race)
-        race.start("a")
-        protection = race.flow("a", until=protects)
-        assert protection is not None
+    with race_for_whole("a") as race:
+        sent_by_a(race, protects)
         race.expire()
         race.start("b")
         race.flow("b")
@@ -135,8 +160,7 @@ def test_a_write_that_was_carried_out_counts_though_nobody_told_of_it() -> None:
     with Race() as race:
         race.api.create("claim-0", "whole")
         race.start("a")
-        write = race.flow("a", until=writes)
-        assert write is not None
+        write = sent_by_a(race, writes)
         race.do(race.wire.carry_out(write))
         race.kill("a")
         race.expire()
@@ -149,12 +173,7 @@ def test_a_write_that_was_carried_out_counts_though_nobody_told_of_it() -> None:
 
 
 def test_a_reservation_is_not_given_back_while_its_write_may_come() -> None:
-    with Race() as race:
-        one_whole(race)
-        race.start("a")
-        race.start("b")
-        write = race.flow("a", until=writes)
-        assert write is not None
+    with write_on_the_wire("b") as (race, write):
         # The connection breaks; what was sent is still on its way. That the claim is not written, `a` sees itself.
         race.wire.fail(write)
         race.flow("a", "b")
@@ -165,11 +184,7 @@ def test_a_reservation_is_not_given_back_while_its_write_may_come() -> None:
 
 
 def test_a_write_from_before_the_loss_of_the_ledger_is_refused() -> None:
-    with Race() as race:
-        one_whole(race)
-        race.start("a")
-        write = race.flow("a", until=writes)
-        assert write is not None
+    with write_on_the_wire() as (race, write):
         race.ledger.lose()
         race.start("b")
         race.flow("b")
@@ -186,11 +201,7 @@ def test_shares_of_a_device_are_planned_with_all_others_in_view() -> None:
         race.flow("a", "b")
         for number in range(3):
             race.api.create(f"claim-{number}", "share")
-        # Both plan before one of them has reserved anything.
-        race.flow("a", until=lambda request: request.what == "reserve")
-        race.flow("b", until=lambda request: request.what == "reserve")
-        race.flow("b")
-        race.flow("a", "b")
+        plan_at_once(race)
         assert (race.allocated(), overbooked(race.api)) == (2, [])
 
 
@@ -200,10 +211,7 @@ def test_counters_of_a_pool_are_planned_with_all_others_in_view() -> None:
             race.api.create(f"claim-{number}", "part")
         race.start("a")
         race.start("b")
-        race.flow("a", until=lambda request: request.what == "reserve")
-        race.flow("b", until=lambda request: request.what == "reserve")
-        race.flow("b")
-        race.flow("a", "b")
+        plan_at_once(race)
         devices = [held(claim) for claim in race.api.claims.values() if allocated(claim)]
         assert (len(devices), overbooked(race.api)) == (2, [])
 
@@ -213,7 +221,7 @@ def test_what_the_ledger_alone_tells_counts_for_plans() -> None:
         race.start("a")
         race.start("b")
         race.api.create("claim-0", "share")
-        race.flow("a", "b", until=lambda request: request.what == "reserve")
+        race.flow("a", "b", until=reserves)
         for number in range(1, 3):
             race.api.create(f"claim-{number}", "share")
         race.flow("b")
@@ -241,11 +249,7 @@ def test_what_was_deallocated_is_free_again() -> None:
 
 
 def test_a_write_that_was_sent_twice_is_known_as_ones_own() -> None:
-    with Race() as race:
-        one_whole(race)
-        race.start("a")
-        write = race.flow("a", until=writes)
-        assert write is not None
+    with write_on_the_wire() as (race, write):
         # The answer is lost with its connection; the HTTP client sends it again, and hears that the claim has changed.
         race.do(race.wire.carry_out(write))
         write.outcome = (None, ClientError(409, "Conflict", "the object has been modified"))
@@ -256,11 +260,7 @@ def test_a_write_that_was_sent_twice_is_known_as_ones_own() -> None:
 
 
 def test_a_claim_that_cannot_be_fenced_off_keeps_nobody_else_waiting() -> None:
-    with Race() as race:
-        one_whole(race)
-        race.start("a")
-        write = race.flow("a", until=writes)
-        assert write is not None
+    with write_on_the_wire() as (race, _):
         race.kill("a")
         race.expire()
         update = race.api.update
@@ -281,8 +281,7 @@ def test_a_token_of_a_lost_ledger_is_none_of_the_next() -> None:
     with Race() as race:
         race.api.create("claim-0", "whole")
         race.start("a")
-        protection = race.flow("a", until=protects)
-        assert protection is not None
+        protection = sent_by_a(race, protects)
         (before,) = race.do(entries(race.ledger)).values()
         race.ledger.lose()
         for _ in range(20):
@@ -299,12 +298,7 @@ def test_a_token_of_a_lost_ledger_is_none_of_the_next() -> None:
 
 
 def test_a_claim_whose_write_may_come_gets_no_other_devices_before_it_is_fenced_off() -> None:
-    with Race() as race:
-        one_whole(race)
-        race.start("a")
-        race.start("b")
-        write = race.flow("a", until=writes)
-        assert write is not None
+    with write_on_the_wire("b") as (race, write):
         race.wire.fail(write)
         race.flow("a", until=lambda request: writes(request) and request is not write)
         race.flow("b")
