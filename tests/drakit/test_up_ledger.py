@@ -25,7 +25,7 @@ def place(server: socket.socket) -> str:
 
 def test_the_ledger_is_named_before_it_has_answered(up: Up, silent: socket.socket) -> None:
     where = place(silent)
-    process = up.start("up", *SCHEDULERS, "--ledger", f"redis://me:secret@{where}/1?socket_timeout=60")
+    process = up.start("up", *SCHEDULERS, "--ledger", f"redis://me:secret@{where}/1")
     assert process.stderr is not None
     assert process.stderr.readline() == f"drakit: asking the ledger at redis://me:***@{where}/1\n"
     silent.close()
