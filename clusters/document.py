@@ -62,6 +62,8 @@ def parse_yaml(text: str, source: str) -> Any:
         raise DocumentError(source, [f"{place}not valid YAML: {error.problem}"]) from None
     except yaml.YAMLError as error:
         raise DocumentError(source, [f"not valid YAML: {error}"]) from None
+    except RecursionError:
+        raise DocumentError(source, ["not valid YAML: nested too deeply"]) from None
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:

@@ -164,10 +164,12 @@ def all_on(version: str = LATEST) -> dict[str, bool]:
     return {name: True for name in sorted(wanted) if not table[name].locked}
 
 
-def effective(chosen: Mapping[str, bool], version: str = LATEST) -> dict[str, bool]:
+def effective(
+    chosen: Mapping[str, bool], version: str = LATEST, told: Mapping[str, bool] | None = None
+) -> dict[str, bool]:
     """Every gate's value in a version: the defaults, changed by the choice. Raises GateError for one that cannot be.
 
-    A gate that is on by default goes off with what it needs.
+    A gate that is on by default goes off with what it needs. `told` are values that a cluster has instead of defaults.
     """
     table = known(version)
     for name, value in chosen.items():
@@ -179,7 +181,8 @@ def effective(chosen: Mapping[str, bool], version: str = LATEST) -> dict[str, bo
                 f"cannot set feature gate {name} to {_word(value)}, feature is locked to {_word(gate.default)}"
                 f"{_elsewhere(name, version)}"
             )
-    gates = {name: gate.default for name, gate in table.items()} | dict(chosen)
+    had = {name: value for name, value in (told or {}).items() if name in table}
+    gates = {name: gate.default for name, gate in table.items()} | had | dict(chosen)
     changed = True
     while changed:
         changed = False

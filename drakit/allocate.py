@@ -16,7 +16,7 @@ from allocator.lines import LineError, allocation_answer
 from drakit import json_lines
 from drakit.offline import sources
 from drakit.offline.outlook import Attempt, Outlook
-from drakit.offline.settings import chosen_gates, gate_option, json_option
+from drakit.offline.settings import gate_option, json_option
 from drakit.output import UserError, counted, standard_output, write_out
 
 _SCHEMA_VERSION: Final = 1
@@ -53,8 +53,8 @@ def command(
         if files or kubeconfig_file is not None or context or feature_gates:
             raise UserError("--jsonl reads standard input alone: give no files, and gates in the lines")
         return json_lines.serve(Answers().answer)
-    gates = chosen_gates(feature_gates)
-    outlook = Outlook(sources.world(files, kubeconfig_file, context), gates)
+    seen = sources.view(files, kubeconfig_file, context, feature_gates)
+    outlook = Outlook(seen.world, seen.gates)
     attempts = outlook.run()
     if as_json:
         write_out(json.dumps(document(attempts), indent=2) + "\n")

@@ -69,13 +69,16 @@ def command(
         raise UserError(
             "which expression? for example: drakit cel 'device.driver == \"gpu.example.com\"' -f slices.yaml"
         )
-    gates = frozenset(name for name, on in chosen_gates(feature_gates).items() if on)
     slices: list[Object] = []
     if files or kubeconfig_file is not None:
-        slices = sources.world(files, kubeconfig_file, context).slices
+        seen = sources.view(files, kubeconfig_file, context, feature_gates)
+        gates, slices = seen.gates, seen.world.slices
         if not slices:
             raise UserError("there are no ResourceSlices in what was given")
-    document = judge(expression, slices, driver, cast(Kind, environment), gates)
+    else:
+        gates = chosen_gates(feature_gates)
+    enabled = frozenset(name for name, on in gates.items() if on)
+    document = judge(expression, slices, driver, cast(Kind, environment), enabled)
     if driver and not document["devices"] and slices:
         names = sorted({entry["spec"]["driver"] for entry in slices})
         raise UserError(f"--driver: no slice is of {driver}; there are {', '.join(names)}")

@@ -15,7 +15,7 @@ from allocator.explain_devices import taint_text
 from drakit.offline import sources
 from drakit.offline.inventory import Row, description, document, rows, totals
 from drakit.offline.outlook import Outlook
-from drakit.offline.settings import chosen_gates, gate_option, json_option
+from drakit.offline.settings import gate_option, json_option
 from drakit.output import UserError, counted, standard_output, write_out
 
 _DESCRIBED = 4
@@ -49,7 +49,8 @@ def command(
     \b
     Exit codes: 0 shown, 2 wrong usage or input.
     """
-    outlook = Outlook(sources.world(files, kubeconfig_file, context), chosen_gates(feature_gates))
+    seen = sources.view(files, kubeconfig_file, context, feature_gates)
+    outlook = Outlook(seen.world, seen.gates)
     everything = rows(outlook)
     if driver and all(row.id.driver != driver for row in everything):
         names = sorted({row.id.driver for row in everything})

@@ -14,7 +14,7 @@ from conformance.report.layout import clean
 from drakit.offline import sources
 from drakit.offline.explaining import Document, explain_claim, explain_pod
 from drakit.offline.outlook import Outlook
-from drakit.offline.settings import chosen_gates, gate_option, json_option
+from drakit.offline.settings import gate_option, json_option
 from drakit.offline.world import Object
 from drakit.output import UserError, counted, write_out
 
@@ -57,9 +57,8 @@ def command(
     \b
     Exit codes: 0 it has its devices or can get them, 1 it cannot, 2 wrong usage or input.
     """
-    gates = chosen_gates(feature_gates)
-    world = sources.world(files, kubeconfig_file, context)
-    outlook = Outlook(world, gates)
+    seen = sources.view(files, kubeconfig_file, context, feature_gates)
+    outlook = Outlook(seen.world, seen.gates)
     known = [node["metadata"]["name"] for node in outlook.nodes]
     for node in nodes:
         if node not in known:

@@ -17,6 +17,8 @@ from clusters.interface import ClusterError
 DRA: Final = "resource.k8s.io/v1"
 _FIRST_SECONDS: Final = 10.0
 """How long a server may take to answer at all."""
+_SHORT: Final = 200
+"""As much as is shown of an answer, which may be a whole page."""
 _MINOR: Final = re.compile(r"v?(\d+)\.(\d+)")
 
 
@@ -47,7 +49,9 @@ def explain(error: ClientError, connection: Connection) -> ClusterError:
         return ClusterError(
             f"{where} cannot be reached: {_last(error.message)}; is the address right, and the server up?"
         )
-    return ClusterError(f"{where} answers {error}; is it the API server of a Kubernetes cluster?")
+    text = " ".join(str(error).split())
+    short = text if len(text) <= _SHORT else text[:_SHORT] + "..."
+    return ClusterError(f"{where} answers {short}; is it the API server of a Kubernetes cluster?")
 
 
 def _last(message: str) -> str:
@@ -59,23 +63,32 @@ def _last(message: str) -> str:
 
 def version(client: Client) -> Version:
     """The version of the API server. Raises ClusterError for one without the API of today, and ClientError."""
-    answer = client.request("GET", "/version", timeout=_FIRST_SECONDS)
-    full = str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""
-    found = _MINOR.match(full)
-    if not found:
-        raise ClusterError(
-            "the server does not say which Kubernetes it is; is the address that of an API server?"
-        )
-    minor = f"{found[1]}.{found[2]}"
-    number = (int(found[1]), int(found[2]))
-    first, last = (tuple(map(int, known.split("."))) for known in (gates.VERSIONS[0], gates.LATEST))
-    if number < first:
+    found = nearest_version(client)
+    full, minor = found.full, found.minor
+    if _number(full) < _number(gates.VERSIONS[0]):
         raise ClusterError(f"the cluster is Kubernetes {full}; drakit judges {gates.VERSIONS[0]} and newer")
     if not _serves(client):
         raise ClusterError(
             f"the cluster (Kubernetes {full}) does not serve {DRA}: let its API server do so (--runtime-config)"
         )
-    return Version(full, gates.LATEST if number > last else minor)
+    return Version(full, minor)
+
+
+def nearest_version(client: Client) -> Version:
+    """The version of the API server, with the nearest minor that is known. Raises ClusterError and ClientError."""
+    answer = client.request("GET", "/version", timeout=_FIRST_SECONDS)
+    full = str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""
+    if not _MINOR.match(full):
+        raise ClusterError(
+            "the server does not say which Kubernetes it is; is the address that of an API server?"
+        )
+    known = [minor for minor in gates.VERSIONS if _number(minor) <= _number(full)]
+    return Version(full, known[-1] if known else gates.VERSIONS[0])
+
+
+def _number(version: str) -> tuple[int, int]:
+    found = _MINOR.match(version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _serves(client: Client) -> bool:

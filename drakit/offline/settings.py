@@ -18,7 +18,8 @@ def gate_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--feature-gates",
         metavar="GATE=true,...",
         default="",
-        help=f"Gates of the cluster that differ from the defaults of {gates.LATEST}; all: every gate of DRA.",
+        help=f"Gates of the cluster that differ from the defaults of {gates.LATEST}, or from what the cluster of"
+        " --kubeconfig tells; all: every gate of DRA.",
     )(command)
 
 

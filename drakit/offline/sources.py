@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from clusters import gates
-from clusters.client import Client, ClientError, resource_path
-from clusters.existing import kubeconfig
-from clusters.interface import ClusterError
-from dra_api.conversion import GROUP
 from dra_api.decode import DecodeError, ManifestError, load_manifests
-from drakit.offline.world import KINDS, Object, World, resource_of
+from drakit.offline import cluster
+from drakit.offline.settings import chosen_gates
+from drakit.offline.world import KINDS, Object, World
 from drakit.offline.writing import UnknownKindError, written
 from drakit.output import UserError
 
 STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
-_PAGE: Final = 500
-_SECONDS: Final = 30.0
-_VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+NO_MANIFESTS: Final = (
+    "{}: there are no manifests in it: write objects such as a ResourceClaim, in YAML or JSON"
+)
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,10 +55,18 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def world(files: Sequence[str], kubeconfig_file: Path | None, context: str) -> World:
-    """The world of files, of a cluster, or of a cluster with what files add to it or replace in it.
+@dataclass(frozen=True)
+class View:
+    """What the scheduler sees, and every feature gate that it has."""
 
-    Raises UserError.
+    world: World
+    gates: Mapping[str, bool]
+
+
+def view(files: Sequence[str], kubeconfig_file: Path | None, context: str, feature_gates: str) -> View:
+    """The view of files, of a cluster, or of a cluster with what files add to it or replace in it.
+
+    Gates are those of the setting, then those of the cluster. Raises UserError.
     """
     if context and kubeconfig_file is None:
         raise UserError("--context names a context of a kubeconfig: give --kubeconfig as well")
@@ -67,9 +74,22 @@ def world(files: Sequence[str], kubeconfig_file: Path | None, context: str) -> W
         raise UserError(
             "nothing to look at: give manifests with -f FILE, or a cluster with --kubeconfig FILE"
         )
+    if kubeconfig_file is None:
+        chosen = chosen_gates(feature_gates)
+        return View(world(files), chosen)
+    added = manifests(files)
+    found = cluster.read(kubeconfig_file, context, feature_gates)
+    return View(World.of([*found.objects, *added]), found.gates)
+
+
+def world(files: Sequence[str]) -> World:
+    """The world of files. Raises UserError."""
+    return World.of(manifests(files))
+
+
+def manifests(files: Sequence[str]) -> list[Object]:
+    """The objects of files. Raises UserError, also when there is not one of them."""
     objects: list[Object] = []
-    if kubeconfig_file is not None:
-        objects += _of_cluster(kubeconfig_file, context)
     problems: list[str] = []
     for path, text in texts(files):
         try:
@@ -80,7 +100,9 @@ def world(files: Sequence[str], kubeconfig_file: Path | None, context: str) -> W
             problems.append(str(error))
     if problems:
         raise UserError("\n".join([*problems, "drakit lint tells more about manifests"]))
-    return World.of(objects)
+    if files and not objects:
+        raise UserError(NO_MANIFESTS.format(", ".join(files)))
+    return objects
 
 
 def _refusals(obj: Object) -> Iterator[str]:
@@ -129,55 +151,3 @@ def _decoded(data: bytes, name: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{name}: this is no UTF-8 text (byte {error.start})") from None
-
-
-def _of_cluster(path: Path, context: str) -> list[Object]:
-    try:
-        connection = kubeconfig.load(path, context)
-        client = connection.client()
-    except ClusterError as error:
-        raise UserError(str(error)) from None
-    try:
-        return list(_read(client))
-    except ClientError as error:
-        raise UserError(f"{connection.server}: {error.message.strip() or error}") from None
-    finally:
-        client.close()
-
-
-def _read(client: Client) -> Iterator[Object]:
-    """All objects of the kinds that matter; what the cluster does not serve is not there."""
-    groups = client.request("GET", "/apis", timeout=_SECONDS).get("groups") or []
-    served = {
-        version["version"] for group in groups if group["name"] == GROUP for version in group["versions"]
-    }
-    for kind in KINDS:
-        resource = resource_of(kind)
-        versions = resource.versions if resource.group else ("v1",)
-        usable = [name for name in _VERSIONS if name in versions and (not resource.group or name in served)]
-        for name in usable:
-            api_version = f"{resource.group}/{name}" if resource.group else name
-            found = _listed(client, api_version, resource.plural)
-            if found is None:
-                continue
-            for item in found:
-                yield {**item, "apiVersion": api_version, "kind": kind}
-            break
-
-
-def _listed(client: Client, api_version: str, plural: str) -> list[Object] | None:
-    """In pages, as there may be thousands; None when the resource is not served in this version."""
-    items: list[Object] = []
-    query: dict[str, Any] = {"limit": _PAGE}
-    while True:
-        try:
-            answer = client.request("GET", resource_path(api_version, plural), query=query, timeout=_SECONDS)
-        except ClientError as error:
-            if error.code == 404:
-                return None
-            raise
-        items += answer.get("items") or []
-        following = (answer.get("metadata") or {}).get("continue")
-        if not following:
-            return items
-        query["continue"] = following

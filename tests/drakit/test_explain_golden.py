@@ -20,7 +20,7 @@ NAMES = sorted(path.stem for path in CASES.glob("*.yaml"))
 def explained(name: str) -> Document:
     path = CASES / f"{name}.yaml"
     _, _, _, kind, subject = path.read_text().splitlines()[0].split()
-    outlook = Outlook(sources.world([str(path)], None, ""), chosen_gates(""))
+    outlook = Outlook(sources.world([str(path)]), chosen_gates(""))
     if kind == "pod":
         [pod] = [pod for pod in outlook.pods() if pod["metadata"]["name"] == subject]
         return explain_pod(outlook, pod)

@@ -245,7 +245,7 @@ def test_manifests_that_cannot_be_read_are_a_mistake_of_the_user(
 ) -> None:
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(UserError, match=r"x\.yaml") as caught:
-        sources.world([str(tmp_path / "x.yaml")], None, "")
+        sources.world([str(tmp_path / "x.yaml")])
     assert words in caught.value.message
 
 

@@ -45,7 +45,7 @@ def test_damaged_manifests_are_refused_or_answered(found: str) -> None:
         path = Path(folder, "x.yaml")
         path.write_text(found)
         try:
-            world = sources.world([str(path)], None, "")
+            world = sources.world([str(path)])
         except UserError as error:
             assert error.message.startswith(f"{path}:")
             return
