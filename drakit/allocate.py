@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.markup import escape
-from rich.table import Table
 
-from allocator import CelCache
+from allocator import AllocationCancelledError, CelCache
 from allocator.lines import LineError, allocation_answer
+from conformance.report.layout import clean
 from drakit import json_lines
 from drakit.offline import sources
 from drakit.offline.outlook import Attempt, Outlook
 from drakit.offline.settings import gate_option, json_option
-from drakit.output import UserError, counted, standard_output, write_out
+from drakit.output import UserError, counted, table, write_out
 
 _SCHEMA_VERSION: Final = 1
+CANCELLED: Final = str(AllocationCancelledError())
+_SECONDS: Final = 120.0
+"""For one line: longer than a scheduler waits, as upstream's allocator by itself has no limit."""
 _KEYS: Final = ("node", "claims", "deviceClasses", "resourceSlices", "allocated", "featureGates")
 
 
@@ -28,6 +31,13 @@ _KEYS: Final = ("node", "claims", "deviceClasses", "resourceSlices", "allocated"
 @gate_option
 @json_option
 @click.option("--jsonl", is_flag=True, help="Answer JSON lines of standard input (docs/allocate.md).")
+@click.option(
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help=f"With --jsonl: how long the search of one line may take.  [default: {_SECONDS:g}]",
+)
 def command(
     files: tuple[str, ...],
     kubeconfig_file: Path | None,
@@ -35,6 +45,7 @@ def command(
     feature_gates: str,
     as_json: bool,
     jsonl: bool,
+    seconds: float | None,
 ) -> int:
     """Tell which node and devices each waiting Pod and claim would get from the scheduler of Kubernetes 1.37.
 
@@ -50,33 +61,41 @@ def command(
     Exit codes: 0 all of them find a place, 1 one does not (drakit explain tells why), 2 wrong usage or input.
     """
     if jsonl:
-        if files or kubeconfig_file is not None or context or feature_gates:
-            raise UserError("--jsonl reads standard input alone: give no files, and gates in the lines")
-        return json_lines.serve(Answers().answer)
+        json_lines.refuse_options("allocate", "seconds")
+        return json_lines.serve(Answers(_SECONDS if seconds is None else seconds).answer)
+    if seconds is not None:
+        raise UserError("--timeout is for --jsonl; without it a node has 10 s, as in a scheduler")
     seen = sources.view(files, kubeconfig_file, context, feature_gates)
     outlook = Outlook(seen.world, seen.gates)
     attempts = outlook.run()
     if as_json:
         write_out(json.dumps(document(attempts), indent=2) + "\n")
     else:
-        _print(attempts, outlook)
+        write_out(_text(attempts, outlook))
     return int(any(not attempt.node for attempt in attempts))
 
 
 class Answers:
     """Answers lines; keeps compiled expressions for the next ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = _SECONDS, now: Callable[[], float] = time.monotonic) -> None:
+        """`seconds` is the time that one line has."""
         self._cel = CelCache()
+        self._seconds = seconds
+        self._now = now
 
     def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """The answer to one line. Raises json_lines.LineError."""
         json_lines.check_keys(request, _KEYS)
         json_lines.feature_gates(request)
         try:
-            return allocation_answer(request, self._cel)
+            end = self._now() + self._seconds
+            answer = allocation_answer(request, self._cel, cancelled=lambda: self._now() >= end)
         except LineError as error:
             raise json_lines.LineError(str(error)) from None
+        if answer.get("error") == CANCELLED:
+            answer["error"] += f": no answer within {self._seconds:g} s; --timeout gives more time"
+        return answer
 
 
 def document(attempts: Sequence[Attempt]) -> dict[str, Any]:
@@ -120,34 +139,26 @@ def _subject(attempt: Attempt) -> dict[str, str]:
     return {"kind": kind, "namespace": metadata["namespace"], "name": metadata["name"]}
 
 
-def _print(attempts: Sequence[Attempt], outlook: Outlook) -> None:
-    with standard_output() as console:
-        if not attempts:
-            console.print(
-                f"Nothing waits: {counted(len(outlook.pods()), 'Pod')} and {counted(len(outlook.all_claims), 'claim')},"
-                " each with its place.",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
+def _text(attempts: Sequence[Attempt], outlook: Outlook) -> str:
+    if not attempts:
+        pods, claims = counted(len(outlook.pods()), "Pod"), counted(len(outlook.all_claims), "claim")
+        if not outlook.pods() and not outlook.all_claims:
+            return "Nothing waits: there are neither Pods nor claims.\n"
+        return f"Nothing waits: {pods} and {claims}, each with its place.\n"
+    columns = ("for", "node", "claim", "request", "device", "takes")
+    lines = []
+    for attempt in attempts:
+        if not attempt.node:
+            where = _subject(attempt)
+            lines.append(
+                f"{_word(where)} {where['namespace']}/{where['name']} gets no node: {attempt.message}"
             )
-            return
-        table = Table(box=None, pad_edge=False)
-        for column in ("for", "node", "claim", "request", "device", "takes"):
-            table.add_column(column, overflow="fold")
-        for attempt in attempts:
-            for row in _rows(attempt):
-                table.add_row(*map(escape, row))
-        console.print(table)
-        for attempt in attempts:
-            if not attempt.node:
-                where = _subject(attempt)
-                text = f"{_word(where)} {where['namespace']}/{where['name']} gets no node: {attempt.message}"
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
-        placed = sum(bool(attempt.node) for attempt in attempts)
-        text = f"{placed} of {len(attempts)} find a place."
-        if placed < len(attempts):
-            text += " drakit explain pod|claim NAME tells why one does not."
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    placed = sum(bool(attempt.node) for attempt in attempts)
+    last = f"{placed} of {len(attempts)} find a place."
+    if placed < len(attempts):
+        last += " drakit explain pod|claim NAME --in-turn tells why one does not."
+    rows = [row for attempt in attempts for row in _rows(attempt)]
+    return table(columns, rows) + "".join(f"{clean(line)}\n" for line in (*lines, last))
 
 
 def _rows(attempt: Attempt) -> list[tuple[str, str, str, str, str, str]]:

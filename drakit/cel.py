@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import click
-from rich.markup import escape
-from rich.table import Table
 
+from conformance.report.layout import clean
 from dra_api.cel import COST_LIMIT, CompileError, DeviceInput, compile_selector
 from dra_api.cel.program import Kind
 from drakit import json_lines
@@ -18,7 +17,7 @@ from drakit.offline import sources
 from drakit.offline.expressions import ENVIRONMENTS, Evaluator, evaluated
 from drakit.offline.settings import chosen_gates, gate_option, json_option
 from drakit.offline.world import Object
-from drakit.output import UserError, counted, standard_output, write_out
+from drakit.output import UserError, counted, some, table, write_out
 
 _MAX_LENGTH: Final = 10 * 1024
 
@@ -62,8 +61,7 @@ def command(
     or fails for a device, 2 wrong usage or input.
     """
     if jsonl:
-        if expression is not None or files or kubeconfig_file is not None:
-            raise UserError("--jsonl reads standard input alone: give neither an expression nor files")
+        json_lines.refuse_options("cel")
         return json_lines.serve(Evaluator().answer)
     if expression is None:
         raise UserError(
@@ -81,11 +79,11 @@ def command(
     document = judge(expression, slices, driver, cast(Kind, environment), enabled)
     if driver and not document["devices"] and slices:
         names = sorted({entry["spec"]["driver"] for entry in slices})
-        raise UserError(f"--driver: no slice is of {driver}; there are {', '.join(names)}")
+        raise UserError(f"--driver: no slice is of {driver}; there are {some(names)}")
     if as_json:
         write_out(json.dumps(document, indent=2) + "\n")
     else:
-        _print(document)
+        write_out(_text(document))
     return int(not document["usable"] or any("matchError" in device for device in document["devices"]))
 
 
@@ -140,34 +138,28 @@ def device_input(driver: str, device: Mapping[str, Any]) -> DeviceInput:
     )
 
 
-def _print(document: Mapping[str, Any]) -> None:
-    with standard_output() as console:
-        if "type" in document:
-            console.print(
-                f"compiles ({document['environment']} expression) to {document['type']};"
-                f" estimated cost {document['estimatedCost']} of {document['costLimit']}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
-        if "problem" in document:
-            console.print(
-                f"cannot be used: {document['problem']}", markup=False, highlight=False, soft_wrap=True
-            )
-        devices = document["devices"]
-        if not devices:
-            return
-        table = Table(box=None, pad_edge=False)
-        for column in ("device", "match", "cost", "error"):
-            table.add_column(column, overflow="fold", justify="right" if column == "cost" else "left")
-        for device in devices:
-            match = "error" if "matchError" in device else "yes" if device["match"] else "no"
-            cost = str(device.get("actualCost", "-"))
-            table.add_row(escape(device["device"]), match, cost, escape(device.get("matchError", "")))
-        console.print(table)
-        matching = sum(bool(device.get("match")) for device in devices)
-        failing = sum("matchError" in device for device in devices)
-        text = f"{matching} of {counted(len(devices), 'device')} {'matches' if matching == 1 else 'match'}"
-        if failing:
-            text += f"; {failing} with an error, which keeps Pods from being scheduled on every node"
-        console.print(f"{text}.", markup=False, highlight=False, soft_wrap=True)
+def _text(document: Mapping[str, Any]) -> str:
+    text = ""
+    if "type" in document:
+        text += (
+            f"compiles ({document['environment']} expression) to {document['type']};"
+            f" estimated cost {document['estimatedCost']} of {document['costLimit']}\n"
+        )
+    if "problem" in document:
+        text += f"cannot be used: {clean(document['problem'])}\n"
+    devices = document["devices"]
+    if not devices:
+        return text
+    rows = []
+    for device in devices:
+        match = "error" if "matchError" in device else "yes" if device["match"] else "no"
+        rows.append(
+            (device["device"], match, str(device.get("actualCost", "-")), device.get("matchError", ""))
+        )
+    text += table(("device", "match", "cost", "error"), rows, right=("cost",))
+    matching = sum(bool(device.get("match")) for device in devices)
+    failing = sum("matchError" in device for device in devices)
+    text += f"{matching} of {counted(len(devices), 'device')} {'matches' if matching == 1 else 'match'}"
+    if failing:
+        text += f"; {failing} with an error, which keeps Pods from being scheduled on every node"
+    return f"{text}.\n"

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
-from rich.table import Table
 
 from allocator.explain_devices import taint_text
 from drakit.offline import sources
-from drakit.offline.inventory import Row, description, document, rows, totals
+from drakit.offline.inventory import Row, description, document, node_names, rows, totals
 from drakit.offline.outlook import Outlook
 from drakit.offline.settings import gate_option, json_option
-from drakit.output import UserError, counted, standard_output, write_out
+from drakit.output import UserError, counted, some, table, write_out
 
 _DESCRIBED = 4
 
@@ -54,7 +52,10 @@ def command(
     everything = rows(outlook)
     if driver and all(row.id.driver != driver for row in everything):
         names = sorted({row.id.driver for row in everything})
-        raise UserError(f"--driver: no device is of {driver}; there are {', '.join(names) or 'no devices'}")
+        raise UserError(f"--driver: no device is of {driver}; there are {some(names, 'no devices')}")
+    nodes = node_names(outlook)
+    if node and node not in nodes:
+        raise UserError(f"--node: there is no node {node}; there are {some(nodes)}")
     chosen = [
         row
         for row in everything
@@ -65,24 +66,17 @@ def command(
     if as_json:
         write_out(json.dumps(document(outlook, chosen), indent=2) + "\n")
     else:
-        _print(chosen)
+        write_out(_text(chosen))
     return 0
 
 
-def _print(chosen: Sequence[Row]) -> None:
-    with standard_output() as console:
-        if chosen:
-            table = Table(box=None, pad_edge=False)
-            for column in ("node", "device", "state", "claims", "pods", "shares", "taints", "is"):
-                table.add_column(column, overflow="fold")
-            for row in chosen:
-                table.add_row(*map(escape, _cells(row)))
-            console.print(table)
-        counts = totals(chosen)
-        states = ", ".join(f"{count} {state}" for state, count in counts["states"].items())
-        text = counted(counts["devices"], "device") + (f": {states}" if states else "")
-        text += f"; {counts['whole']} with one claim alone, {counted(counts['shares'], 'share')}."
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+def _text(chosen: Sequence[Row]) -> str:
+    counts = totals(chosen)
+    states = ", ".join(f"{count} {state}" for state, count in counts["states"].items())
+    text = counted(counts["devices"], "device") + (f": {states}" if states else "")
+    text += f"; {counts['whole']} with one claim alone, {counted(counts['shares'], 'share')}.\n"
+    columns = ("node", "device", "state", "claims", "pods", "shares", "taints", "is")
+    return (table(columns, [list(_cells(row)) for row in chosen]) if chosen else "") + text
 
 
 def _cells(row: Row) -> Iterable[str]:

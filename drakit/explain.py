@@ -31,6 +31,11 @@ _NAMED: Final = 4
     "-n", "--namespace", metavar="NAME", default="default", show_default=True, help="Namespace of it."
 )
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only this node. May be repeated.")
+@click.option(
+    "--in-turn",
+    is_flag=True,
+    help="Let the Pods and claims that wait before it take their devices first, as drakit allocate does.",
+)
 @gate_option
 @json_option
 def command(
@@ -41,6 +46,7 @@ def command(
     context: str,
     namespace: str,
     nodes: tuple[str, ...],
+    in_turn: bool,
     feature_gates: str,
     as_json: bool,
 ) -> int:
@@ -51,8 +57,8 @@ def command(
     drakit explain claim gpus --kubeconfig ~/.kube/config --namespace team-a
 
     For each node and request: how many devices the node sees, how many match the selectors, what became of each
-    (docs/explain.md lists the outcomes), and the first thing that blocks. What other Pods that wait would take does not
-    count here; drakit allocate places them all.
+    (docs/explain.md lists the outcomes), and the first thing that blocks. What other Pods that wait would take counts
+    with --in-turn only.
 
     \b
     Exit codes: 0 it has its devices or can get them, 1 it cannot, 2 wrong usage or input.
@@ -63,6 +69,8 @@ def command(
     for node in nodes:
         if node not in known:
             raise UserError(f"--node: there is no node {node}{_hint(node, known)}")
+    if in_turn:
+        outlook.place_before("Pod" if kind == "pod" else "ResourceClaim", namespace, name)
     if kind == "pod":
         document = explain_pod(outlook, _find("Pod", outlook.pods(), namespace, name), nodes)
     else:

@@ -7,12 +7,31 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
+import click
+from click.core import ParameterSource
+
 from clusters import gates
 from dra_api.nearest import nearest
-from drakit.output import write_out
+from drakit.output import UserError, write_out
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _TYPES: Final = {dict: "a map", list: "a list", str: "a string", bool: "true or false"}
+
+
+def refuse_options(command: str, *allowed: str) -> None:
+    """Refuse options and arguments that have no part in JSON lines. Raises UserError."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[-1] if isinstance(parameter, click.Option) else "files or an expression"
+        for parameter in context.command.params
+        if parameter.name not in ("jsonl", *allowed)
+        and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise UserError(
+            f"--jsonl reads standard input alone, without {', '.join(given)}: all of it stands in the lines"
+            f" (docs/{command}.md)"
+        )
 
 
 class LineError(ValueError):
@@ -26,7 +45,8 @@ def serve(answer: Answer) -> int:
     answered all the same. Returns the exit code, which is 0: what is wrong with a line stands in its answer.
     """
     for line in _input():
-        write_out(json.dumps(reply(line, answer), separators=(",", ":")) + "\n")
+        if not write_out(json.dumps(reply(line, answer), separators=(",", ":")) + "\n"):
+            break
     return 0
 
 

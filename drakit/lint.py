@@ -71,19 +71,22 @@ def command(
     classes as well, and more is found. Helm templates have to be rendered first.
 
     \b
-    Exit codes: 0 no faults (there may be warnings), 1 faults, 2 wrong usage or a file that cannot be read.
+    Exit codes: 0 no faults (there may be warnings), 1 faults, 2 wrong usage, or files that cannot be
+    read or hold no manifests.
     """
     if show_list:
         write_out(_listing(as_json=as_json))
         return 0
     if jsonl:
-        if files or old_files or feature_gates:
-            raise UserError("--jsonl reads standard input alone: give no files, and gates in the lines")
+        json_lines.refuse_options("lint")
         return json_lines.serve(answer)
     if not files:
         raise UserError("which files? for example: drakit lint claim.yaml; --list shows the rules")
     target = Target(kubernetes_version, chosen_gates(feature_gates, kubernetes_version))
-    findings = lint(list(sources.texts(files)), list(sources.texts(old_files)), target)
+    new, old = list(sources.texts(files)), list(sources.texts(old_files))
+    findings = lint(new, old, target)
+    if not findings and all(sources.is_blank(text) for _, text in new):
+        raise UserError(sources.NO_MANIFESTS.format(", ".join(files)))
     faults = sum(strict or finding.severity is Severity.FAULT for finding in findings)
     write_out(_json(findings, int(bool(faults))) if as_json else _text(findings))
     return int(bool(faults))

@@ -35,6 +35,7 @@ _FOUND_WORDS: Final = {
     "array": "a list",
     "object": "a map",
 }
+_EXAMPLES: Final = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
 _QUOTE: Final = {
     "number": "; put it in quotes",
     "bool": "; put it in quotes (YAML reads words such as y, n, yes, no, on, off as true or false)",
@@ -67,7 +68,7 @@ class ManifestError(ValueError):
 def load_manifests(text: str, source: str) -> list[dict[str, Any]]:
     """The objects of a YAML or JSON text with one or several documents, as they were written.
 
-    Empty documents are skipped, the items of a `kind: List` stand for themselves. `source` names the text in
+    Empty documents are skipped, the items of a list stand for themselves. `source` names the text in
     errors. Raises ManifestError: syntax, unknown kinds and fields, fields set twice, values of the wrong type,
     objects without a name.
     """
@@ -108,12 +109,30 @@ def _document_problems(
 
 
 def objects_in(value: Any) -> Iterator[tuple[str, Any]]:
-    """The objects of a document, each with its path in it: the items of a `kind: List`, or the document itself."""
-    if isinstance(value, dict) and value.get("kind") == "List" and value.get("apiVersion") == "v1":
-        for index, item in enumerate(value.get("items") or []):
-            yield f"items[{index}]", item
-    else:
+    """The objects of a document, each with its path in it: the items of a list, or the document itself.
+
+    A list is a `kind: List`, or one as an API server answers, such as a NodeList, whose items need not name their kind.
+    """
+    of = _listed_kind(value)
+    if of is None:
         yield "", value
+        return
+    for index, item in enumerate(value.get("items") or []):
+        typed = {"apiVersion": value["apiVersion"], "kind": of} if of and isinstance(item, dict) else {}
+        yield f"items[{index}]", {**typed, **item} if typed else item
+
+
+def _listed_kind(value: Any) -> str | None:
+    """The kind of the items of a list, "" where each names its own; None for what is no list."""
+    if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in _EXAMPLES):
+        return None
+    version, kind = value["apiVersion"], value["kind"]
+    if not isinstance(value.get("items"), list | None) or not kind.endswith("List"):
+        return None
+    item = kind.removesuffix("List")
+    if not item:
+        return "" if version == "v1" else None
+    return item if "items" in value and load().kind(GVK.of(version, item)) is not None else None
 
 
 def _joined(prefix: str, path: str) -> str:
@@ -142,9 +161,6 @@ def _object_problems(value: Any) -> Iterator[tuple[str, str]]:
     metadata = value.get("metadata")
     if metadata is None or (isinstance(metadata, dict) and not _has_name(metadata)):
         yield "metadata.name", "required (or metadata.generateName)"
-
-
-_EXAMPLES: Final = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
 
 
 def _has_name(metadata: dict[str, Any]) -> bool:
@@ -196,4 +212,4 @@ def _shape_words(field: Field) -> str:
 def _described(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
-    return f"the value {value!r}"
+    return "null" if value is None else f"the value {value!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -151,15 +151,17 @@ def _look_at_nodes(outlook: Outlook, found: Mapping[DeviceID, Row]) -> None:
         outlook.cel,
         holders_of(outlook.all_claims.values()),
     )
+    of_pool = defaultdict[tuple[str, str], list[Row]](list)
+    for row in found.values():
+        of_pool[row.id.driver, row.id.pool].append(row)
     nodes = _nodes(outlook)
     for node in nodes:
         name = node["metadata"]["name"]
         explained = explainer.explain(node)
-        broken = {note.pool: note for note in explained.pools}
-        for row in found.values():
-            note = broken.get((row.id.driver, row.id.pool))  # type: ignore[call-overload]
-            if note is not None and row.state == "no node" and note.state != "outdated":
-                row.state, row.detail = f"pool {note.state}", note.detail
+        for note in explained.pools:
+            for row in of_pool.get(note.pool, ()) if note.state != "outdated" else ():
+                if row.state == "no node":
+                    row.state, row.detail = f"pool {note.state}", note.detail
         for request in explained.requests:
             for device in request.devices:
                 row = found.get(device.device)  # type: ignore[assignment]
@@ -171,6 +173,11 @@ def _look_at_nodes(outlook: Outlook, found: Mapping[DeviceID, Row]) -> None:
     for row in found.values():
         if len(row.nodes) > 1 and len(row.nodes) == len(nodes):
             row.nodes = [ALL_NODES]
+
+
+def node_names(outlook: Outlook) -> list[str]:
+    """The names of the nodes, and of those that are only named in slices."""
+    return [node["metadata"]["name"] for node in _nodes(outlook)]
 
 
 def _nodes(outlook: Outlook) -> list[Object]:

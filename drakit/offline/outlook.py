@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -127,8 +127,21 @@ class Outlook:
 
     def run(self) -> list[Attempt]:
         """Schedule all Pods that wait, and then allocate the claims that no Pod uses."""
+        return [self.attempt(pod) for pod in self._turns()]
+
+    def place_before(self, kind: str, namespace: str, name: str) -> None:
+        """Let those whose turn is before the Pod, or before the one that gets the claim, take what they get."""
+        for pod in self._turns():
+            names = references.known_claims(pod, extended=True) if kind == "ResourceClaim" else ()
+            mine = name in names if kind == "ResourceClaim" else _key(pod) == (namespace, name)
+            if mine and pod["metadata"]["namespace"] == namespace:
+                return
+            self.attempt(pod)
+
+    def _turns(self) -> Iterator[Object]:
+        """The Pods that wait, and then stand-ins for claims that no Pod uses, in the order in which they are tried."""
         waiting = [pod for pod in self._pods.values() if _waits(pod)]
-        attempts = [self.attempt(pod) for pod in sorted(waiting, key=lambda pod: -priority(pod))]
+        yield from sorted(waiting, key=lambda pod: -priority(pod))
         used = {
             (pod["metadata"]["namespace"], name)
             for pod in self._pods.values()
@@ -136,8 +149,7 @@ class Outlook:
         }
         for key, claim in list(self.all_claims.items()):
             if key not in used and not references.is_allocated(claim):
-                attempts.append(self.attempt(stand_in(claim)))
-        return attempts
+                yield stand_in(claim)
 
     def attempt(self, pod: Object, *, keep: bool = True) -> Attempt:
         """Try to schedule a Pod; `keep`: what was decided becomes part of the view."""

@@ -13,6 +13,7 @@ import click
 
 from clusters import gates
 from dra_api.decode import DecodeError, ManifestError, load_manifests
+from dra_api.decode.yaml_text import documents
 from drakit.offline import cluster
 from drakit.offline.settings import chosen_gates
 from drakit.offline.world import KINDS, Object, World
@@ -91,7 +92,8 @@ def manifests(files: Sequence[str]) -> list[Object]:
     """The objects of files. Raises UserError, also when there is not one of them."""
     objects: list[Object] = []
     problems: list[str] = []
-    for path, text in texts(files):
+    read = list(texts(files))
+    for path, text in read:
         try:
             found = load_manifests(text, path)
             problems += [f"{path}: {problem}" for obj in found for problem in _refusals(obj)]
@@ -100,9 +102,14 @@ def manifests(files: Sequence[str]) -> list[Object]:
             problems.append(str(error))
     if problems:
         raise UserError("\n".join([*problems, "drakit lint tells more about manifests"]))
-    if files and not objects:
+    if files and not objects and all(is_blank(text) for _, text in read):
         raise UserError(NO_MANIFESTS.format(", ".join(files)))
     return objects
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text holds not one document. Raises DecodeError for one that cannot be read."""
+    return all(document.value is None for document in documents(text))
 
 
 def _refusals(obj: Object) -> Iterator[str]:
@@ -110,7 +117,9 @@ def _refusals(obj: Object) -> Iterator[str]:
     if obj["kind"] not in KINDS:
         return
     enabled = frozenset(gates.known(gates.LATEST))
-    name = f"{obj['kind']} {obj['metadata'].get('name') or obj['metadata'].get('generateName')}"
+    name = f"{obj['kind']} {obj['metadata'].get('name') or obj['metadata'].get('generateName')}".replace(
+        "\n", " "
+    )
     try:
         bare = {key: value for key, value in obj.items() if key != "status"}
         errors = written(bare, None, enabled).errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from drakit import allocate, lint
+from drakit.json_lines import Answer, reply
+from drakit.offline.expressions import Evaluator
 from drakit.offline.linting import RULES
 from drakit.up import reference_driver
 
@@ -66,6 +70,16 @@ def test_commands_print_what_their_page_shows(page: str, words: list[str], tmp_p
     )
     shown = re.findall(r"\n\n```\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL)[0]
     assert [line.rstrip() for line in done.stdout.splitlines()] == shown.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("page", "answer"),
+    [("allocate", allocate.Answers().answer), ("cel", Evaluator().answer), ("lint", lint.answer)],
+)
+def test_lines_have_the_answer_that_their_page_shows(page: str, answer: Answer) -> None:
+    text = (DOCS / f"{page}.md").read_text()
+    [(line, shown)] = re.findall(rf"<!-- line {page} -->\n```\n(.*)\n```\n\n    (.*)\n", text)
+    assert reply(line.encode(), answer) == json.loads(shown)
 
 
 def test_the_page_about_lint_has_every_rule() -> None:

@@ -246,8 +246,42 @@ def test_the_command_answers_each_line_at_once(cli: Cli, name: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", INTERFACES)
-def test_files_beside_json_lines_are_a_mistake(cli: Cli, name: str) -> None:
+def test_a_reader_that_has_enough_ends_the_stream(cli: Cli, name: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drakit", name, "--jsonl"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=cli.environment(),
+    )
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    print("{", file=process.stdin, flush=True)
+    assert "error" in json.loads(process.stdout.readline())
+    process.stdout.close()
+    print("{", file=process.stdin, flush=True)  # standard input stays open
+    assert process.wait(60) == 0
+    assert process.stderr.read() == ""
+    process.stdin.close()
+    process.stderr.close()
+
+
+def test_a_search_that_takes_too_long_has_its_answer_and_the_next_line_too() -> None:
+    good = INTERFACES["allocate"][0]
+    answers = allocate.Answers(seconds=5, now=iter([0.0, 6.0, *[10.0] * 1000]).__next__)
+    assert answers.answer(good) == {
+        "error": "filter operation aborted: context deadline exceeded: no answer within 5 s; --timeout gives more time",
+        "scope": "pod",
+    }
+    assert len(answers.answer(good)["results"]) == 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", INTERFACES)
+@pytest.mark.parametrize("json_too", [False, True])
+def test_files_beside_json_lines_are_a_mistake(cli: Cli, name: str, json_too: bool) -> None:
     words = ("--jsonl", "x.yaml") if name == "lint" else ("--jsonl", "-f", "x.yaml")
+    words = ("--jsonl", "--json") if json_too else words
     done = cli(name, *words)
     assert done.code == 2
     [line] = done.lines()

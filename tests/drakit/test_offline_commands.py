@@ -15,6 +15,7 @@ from worlds import worlds
 from drakit.allocate import document
 from drakit.cel import judge
 from drakit.offline import inventory, sources
+from drakit.offline.explaining import explain_claim
 from drakit.offline.outlook import Outlook
 from drakit.offline.settings import chosen_gates
 from drakit.offline.world import World
@@ -70,6 +71,16 @@ def pod(name: str, *claims: str, **spec: Any) -> dict[str, Any]:
 
 
 CLASS = dra("DeviceClass", "gpu", {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]})
+
+
+NOWHERE = """
+apiVersion: v1
+kind: Config
+current-context: a
+clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: a, context: {cluster: a, user: u}}]
+users: [{name: u, user: {token: x}}]
+"""
 
 
 def outlook(*objects: dict[str, Any], gates: str = "") -> Outlook:
@@ -249,6 +260,50 @@ def test_manifests_that_cannot_be_read_are_a_mistake_of_the_user(
     assert words in caught.value.message
 
 
+def test_lists_as_api_servers_answer_them_are_read(tmp_path: Path) -> None:
+    bare = {key: value for key, value in slice_of("n1", {"name": "a"}).items() if key in ("metadata", "spec")}
+    listed = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSliceList",
+        "metadata": {},
+        "items": [bare],
+    }
+    (tmp_path / "x.json").write_text(json.dumps(listed))
+    [found] = sources.world([str(tmp_path / "x.json")]).slices
+    assert found["spec"]["devices"] == [{"name": "a"}]
+    (tmp_path / "x.json").write_text(json.dumps({**listed, "items": [{**bare, "spec": {"driver": 3}}]}))
+    with pytest.raises(UserError, match=r"items\[0\]\.spec\.driver: must be a string"):
+        sources.world([str(tmp_path / "x.json")])
+
+
+def test_a_name_with_a_line_feed_does_not_break_the_line(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(node("a\nb")))
+    with pytest.raises(UserError, match=r"Node a b: metadata\.name: Invalid value"):
+        sources.world([str(tmp_path / "x.yaml")])
+
+
+def test_in_its_turn_a_claim_has_what_is_left() -> None:
+    world = [
+        node("n1"),
+        CLASS,
+        slice_of("n1", {"name": "a"}, {"name": "b"}),
+        claim("c", count=2),
+        claim("used"),
+    ]
+    world.append(pod("p-1", "used"))
+    found = outlook(*world)
+    assert explain_claim(found, found.all_claims["default", "c"])["state"] == "possible"
+    found.place_before("ResourceClaim", "default", "c")
+    explained = explain_claim(found, found.all_claims["default", "c"])
+    [device] = [one for one in explained["nodes"][0]["requests"][0]["devices"] if one["outcome"] != "free"]
+    assert (explained["state"], device["detail"]) == ("impossible", "by claim default/used")
+
+    for kind, name in (("Pod", "p-1"), ("ResourceClaim", "used")):
+        found = outlook(*world)
+        found.place_before(kind, "default", name)
+        assert not found.state.devices, f"{kind} {name} has the first turn"
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "line"),
@@ -256,6 +311,12 @@ def test_manifests_that_cannot_be_read_are_a_mistake_of_the_user(
         (["allocate"], "nothing to look at: give manifests with -f FILE, or a cluster with --kubeconfig FILE"),
         (["allocate", "-f", "absent.yaml"], "absent.yaml: cannot be read: No such file or directory"),
         (["devices", "-f", "world.yaml", "--driver", "x"], "--driver: no device is of x; there are gpu.example.com"),
+        (["allocate", "-f", "empty.yaml"], "empty.yaml: there are no manifests in it: write objects such as"),
+        (["lint", "empty.yaml"], "empty.yaml: there are no manifests in it: write objects such as"),
+        (["allocate", "--kubeconfig", "deep.json"], "--kubeconfig deep.json: not valid YAML: nested too deeply"),
+        (["allocate", "--kubeconfig", "nowhere.yaml"], "https://127.0.0.1:1 (context a) cannot be reached: "),
+        (["allocate", "-f", "world.yaml", "--timeout", "3"], "--timeout is for --jsonl"),
+        (["devices", "-f", "world.yaml", "--node", "n2"], "--node: there is no node n2; there are n1"),
         (["explain", "pod", "q", "-f", "world.yaml"], "there is no Pod q in namespace default; there are p-1"),
         (["explain", "claim", "c", "-f", "world.yaml", "-n", "x"],
          "there is no ResourceClaim c in namespace x; try --namespace default"),
@@ -272,6 +333,9 @@ def test_manifests_that_cannot_be_read_are_a_mistake_of_the_user(
 def test_a_mistake_is_one_line_and_exit_code_2(cli: Cli, words: list[str], line: str) -> None:
     world = [node("n1"), CLASS, slice_of("n1", {"name": "a"}), claim("c"), pod("p-1")]
     (cli.folder / "world.yaml").write_text(yaml.safe_dump_all(world))
+    (cli.folder / "empty.yaml").write_text("---\n# nothing\n---\n")
+    (cli.folder / "deep.json").write_text("[" * 5000)
+    (cli.folder / "nowhere.yaml").write_text(NOWHERE)
     done = cli(*words)
     assert done.code == 2, done.out
     [said] = done.lines()

@@ -52,7 +52,8 @@ class Manifest:
     @property
     def kind(self) -> str:
         """Its kind."""
-        return str(self.object.get("kind", ""))
+        found = self.object.get("kind")
+        return found if isinstance(found, str) else ""
 
     @property
     def name(self) -> str:
@@ -118,7 +119,9 @@ def _manifest(
     bare = Manifest(file, document, prefix, value, {}, None)
     lacking = [name for name in ("apiVersion", "kind") if not isinstance(value.get(name), str)]
     if lacking:
-        findings += [bare.finding("kind", name, f"{name} is missing", f"set {name}") for name in lacking]
+        for name in lacking:
+            text = f"{name} must be a string" if name in value else f"{name} is missing"
+            findings.append(bare.finding("kind", name, text, f"set {name}"))
         return None
     gvk = GVK.of(value["apiVersion"], value["kind"])
     message = load().kind(gvk)
