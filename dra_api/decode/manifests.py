@@ -65,19 +65,19 @@ class ManifestError(ValueError):
         self.problems = problems
 
 
-def load_manifests(text: str, source: str) -> list[dict[str, Any]]:
+def load_manifests(text: str, source: str, *, pass_over_foreign: bool = False) -> list[dict[str, Any]]:
     """The objects of a YAML or JSON text with one or several documents, as they were written.
 
-    Empty documents are skipped, the items of a list stand for themselves. `source` names the text in
-    errors. Raises ManifestError: syntax, unknown kinds and fields, fields set twice, values of the wrong type,
-    objects without a name.
+    Empty documents are skipped, the items of a list stand for themselves. `source` names the text in errors.
+    `pass_over_foreign` leaves out custom resources instead of refusing them. Raises ManifestError: syntax, unknown
+    kinds and fields, fields set twice, values of the wrong type, objects without a name.
     """
     problems: list[ManifestProblem] = []
     objects: list[dict[str, Any]] = []
     number = 0
     try:
         for number, document in enumerate(documents(text), 1):
-            problems += _document_problems(document, number, source, objects)
+            problems += _document_problems(document, number, source, objects, pass_over_foreign)
     except DecodeError as error:
         found = _YAML_LINE.fullmatch(error.message)
         line, words = (int(found[1]), found[2]) if found else (1, error.message.removeprefix("yaml: "))
@@ -93,7 +93,7 @@ def suggest(field: str, message: Message) -> str | None:
 
 
 def _document_problems(
-    document: Document, number: int, source: str, objects: list[dict[str, Any]]
+    document: Document, number: int, source: str, objects: list[dict[str, Any]], pass_over_foreign: bool
 ) -> Iterator[ManifestProblem]:
     for text in document.duplicates:
         found = _YAML_LINE.fullmatch(text)
@@ -102,6 +102,8 @@ def _document_problems(
     if document.value is None:
         return
     for prefix, value in objects_in(document.value):
+        if pass_over_foreign and _is_foreign(value):
+            continue
         for path, text in _object_problems(value):
             place = _joined(prefix, path)
             yield ManifestProblem(source, document.line_of(place), number, place, text)
@@ -133,6 +135,14 @@ def _listed_kind(value: Any) -> str | None:
     if not item:
         return "" if version == "v1" else None
     return item if "items" in value and load().kind(GVK.of(version, item)) is not None else None
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether neither group nor kind of an object are Kubernetes' own."""
+    if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in _EXAMPLES):
+        return False
+    gvk = GVK.of(value["apiVersion"], value["kind"])
+    return all(gvk.group != known.group and gvk.kind != known.kind for known in load().kinds())
 
 
 def _joined(prefix: str, path: str) -> str:

@@ -18,10 +18,21 @@ from drakit.offline import cluster
 from drakit.offline.settings import chosen_gates
 from drakit.offline.world import KINDS, Object, World
 from drakit.offline.writing import UnknownKindError, written
-from drakit.output import UserError
+from drakit.output import UserError, counted, say
 
 STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
+_MAKERS: Final = (
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "PodTemplate",
+    "ReplicaSet",
+    "ReplicationController",
+    "StatefulSet",
+)
+"""Kinds that make Pods."""
 NO_MANIFESTS: Final = (
     "{}: there are no manifests in it: write objects such as a ResourceClaim, in YAML or JSON"
 )
@@ -75,12 +86,16 @@ def view(files: Sequence[str], kubeconfig_file: Path | None, context: str, featu
         raise UserError(
             "nothing to look at: give manifests with -f FILE, or a cluster with --kubeconfig FILE"
         )
-    if kubeconfig_file is None:
-        chosen = chosen_gates(feature_gates)
-        return View(world(files), chosen)
     added = manifests(files)
-    found = cluster.read(kubeconfig_file, context, feature_gates)
-    return View(World.of([*found.objects, *added]), found.gates)
+    if kubeconfig_file is None:
+        seen = View(World.of(added), chosen_gates(feature_gates))
+    else:
+        found = cluster.read(kubeconfig_file, context, feature_gates)
+        seen = View(World.of([*found.objects, *added]), found.gates)
+    makers = [counted(count, kind) for kind, count in seen.world.others.items() if kind in _MAKERS]
+    if makers:
+        say(f"passed over: {', '.join(makers)}: only Pods count here; give those that they make")
+    return seen
 
 
 def world(files: Sequence[str]) -> World:
@@ -95,7 +110,7 @@ def manifests(files: Sequence[str]) -> list[Object]:
     read = list(texts(files))
     for path, text in read:
         try:
-            found = load_manifests(text, path)
+            found = load_manifests(text, path, pass_over_foreign=True)
             problems += [f"{path}: {problem}" for obj in found for problem in _refusals(obj)]
             objects += found
         except (ManifestError, DecodeError) as error:

@@ -276,6 +276,19 @@ def test_lists_as_api_servers_answer_them_are_read(tmp_path: Path) -> None:
         sources.world([str(tmp_path / "x.json")])
 
 
+def test_other_kinds_are_passed_over_and_those_that_make_pods_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    custom = {"apiVersion": "gpu.example.com/v1", "kind": "Fleet", "metadata": {"name": "f"}, "spec": 3}
+    maker = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump_all([custom, maker, node("n1")]))
+    found = sources.view([str(tmp_path / "x.yaml")], None, "", "")
+    assert [entry["metadata"]["name"] for entry in found.world.nodes] == ["n1"]
+    assert capsys.readouterr().err == (
+        "drakit: passed over: 1 Deployment: only Pods count here; give those that they make\n"
+    )
+
+
 def test_a_name_with_a_line_feed_does_not_break_the_line(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(node("a\nb")))
     with pytest.raises(UserError, match=r"Node a b: metadata\.name: Invalid value"):
