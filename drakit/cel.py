@@ -159,7 +159,7 @@ def _text(document: Mapping[str, Any]) -> str:
     text += table(("device", "match", "cost", "error"), rows, right=("cost",))
     matching = sum(bool(device.get("match")) for device in devices)
     failing = sum("matchError" in device for device in devices)
-    text += f"{matching} of {counted(len(devices), 'device')} {'matches' if matching == 1 else 'match'}"
+    text += f"{matching} of {counted(len(devices), 'device')} {'matches' if 1 in (matching, len(devices)) else 'match'}"
     if failing:
         text += f"; {failing} with an error, which keeps Pods from being scheduled on every node"
     return f"{text}.\n"
