@@ -28,7 +28,8 @@ def explain_claim(outlook: Outlook, claim: Object, nodes: Sequence[str] = ()) ->
         and metadata["name"] in references.known_claims(pod, extended=True)
     ]
     if references.is_allocated(claim):
-        return document | {"state": "allocated", "message": "", "claims": [_claim(claim)], "nodes": []}
+        placed = {"state": "allocated", "message": "", "node": None}
+        return document | placed | {"claims": [_claim(claim)], "nodes": []}
     return document | _unplaced(outlook, stand_in(claim), nodes)
 
 

@@ -14,7 +14,9 @@ import pytest
 from drakit import allocate, lint
 from drakit.json_lines import Answer, reply
 from drakit.offline.expressions import Evaluator
-from drakit.offline.linting import RULES
+from drakit.offline.linting import RULES, Target
+from drakit.offline.linting import lint as find
+from drakit.offline.settings import chosen_gates
 from drakit.up import reference_driver
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -70,6 +72,14 @@ def test_commands_print_what_their_page_shows(page: str, words: list[str], tmp_p
     )
     shown = re.findall(r"\n\n```\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL)[0]
     assert [line.rstrip() for line in done.stdout.splitlines()] == shown.splitlines(), done.stderr
+
+
+def test_lint_finds_what_its_page_shows() -> None:
+    text = (DOCS / "lint.md").read_text()
+    [manifest] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    found = find([("claim.yaml", manifest)], [], Target("1.37", chosen_gates("")))
+    [shown] = re.findall(r"prints:\n\n```\n(.*?)```", text, re.DOTALL)
+    assert [f"{finding.severity}: {finding}" for finding in found] == shown.splitlines()[:-1]
 
 
 @pytest.mark.parametrize(
