@@ -86,8 +86,7 @@ class Explainer:
         self._holders = holders or {}
         self._seconds, self._clock = seconds, clock
         self._features = Features.from_gates(gates)
-        self._parsed = SliceCache().parsed(slices)
-        self._index = SliceIndex(self._parsed, self._features)
+        self._index = SliceIndex(SliceCache().parsed(slices), self._features)
         self._allocator = self._new_allocator(slices)
 
     def explain(self, node: Mapping[str, Any]) -> NodeExplanation:
@@ -97,7 +96,7 @@ class Explainer:
         ask = Question(
             self._allocator, node, lambda: self._clock() > deadline, lambda: self._without_counters
         )
-        view = NodeView.of(self._features, self._state, self._parsed, self._index, node, self._holders)
+        view = NodeView.of(self._features, self._state, self._index, node, self._holders)
         requests: list[RequestOutcome] = []
         for claim in claims:
             with contextlib.suppress(AllocationError):  # which is what the allocator then says, too

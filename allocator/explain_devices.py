@@ -108,7 +108,6 @@ class NodeView:
         cls,
         features: Features,
         state: AllocatedState,
-        slices: Sequence[Slice],
         index: SliceIndex,
         node: Mapping[str, Any],
         holders: Mapping[DeviceID, Sequence[str]],
@@ -118,7 +117,7 @@ class NodeView:
             pools = gather(index, node, features)
         except AllocationError as error:
             return cls(features, state, node, holders, (), (), str(error))
-        return cls(features, state, node, holders, pools, tuple(_notes(pools, slices, node)))
+        return cls(features, state, node, holders, pools, tuple(_notes(pools, index, node)))
 
     def requests_of(self, claim: Claim, classes: ClassLookup, cel: CelCache) -> list[RequestOutcome]:
         """The outcomes for the requests of a claim. Raises AllocationError for a claim that cannot be read."""
@@ -296,16 +295,15 @@ def _shortage(
     )
 
 
-def _notes(pools: Sequence[Pool], slices: Sequence[Slice], node: Mapping[str, Any]) -> Iterable[PoolNote]:
+def _notes(pools: Sequence[Pool], index: SliceIndex, node: Mapping[str, Any]) -> Iterable[PoolNote]:
     """The pools that give away nothing."""
     known = {pool.id: pool for pool in pools}
     of_pool: dict[PoolID, list[Slice]] = {}
-    for entry in slices:
-        of_pool.setdefault(entry.header.pool_id, []).append(entry)
-    for pool_id, entries in of_pool.items():
-        here = [entry for entry in entries if _concerns(entry, node)]
-        if not here:
-            continue
+    for entry in index.for_node(node["metadata"]["name"]):
+        if _concerns(entry, node):
+            of_pool.setdefault(entry.header.pool_id, []).append(entry)
+    for pool_id, here in of_pool.items():
+        entries = index.of_pool(pool_id)
         pool = known.get(pool_id)
         newest = max(entry.header.generation for entry in here)
         if pool is None:
