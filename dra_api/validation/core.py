@@ -203,8 +203,9 @@ def _check_frozen(found: Findings, new: Object, old: Object, fields: tuple[str, 
     if not new.get("immutable"):
         found.forbidden("immutable", _KEEPS)
     for field in fields:
-        # An empty map is a change from none.
-        if new.get(field) != old.get(field):
+        # An empty map is a change from none, but for one whose default is an empty map.
+        none: Object | None = {} if (new.get("kind"), field) == ("ConfigMap", "data") else None
+        if new.get(field, none) != old.get(field, none):
             found.forbidden(field, _KEEPS)
 
 

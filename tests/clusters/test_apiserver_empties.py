@@ -117,12 +117,17 @@ def test_an_empty_list_of_managed_fields_wipes_them(http: Http) -> None:
     assert "managedFields" not in answer.json["metadata"]
 
 
-def test_an_immutable_config_map_takes_no_empty_data(http: Http) -> None:
+def test_an_immutable_object_takes_no_empty_data_but_where_that_is_the_default(http: Http) -> None:
     stored = http.created(CONFIG_MAPS, {"metadata": {"name": "fixed"}, "immutable": True})
-    assert http.put(f"{CONFIG_MAPS}/fixed", stored).json == stored
-    assert causes(http.put(f"{CONFIG_MAPS}/fixed", {**stored, "data": {}})) == [
-        ("data", "Forbidden: field is immutable when `immutable` is set")
-    ]
+    path = f"{CONFIG_MAPS}/fixed"
+    assert http.put(path, stored).json == stored
+    assert http.put(path, {**stored, "data": {}}).json == stored
+    assert http.patch(path, {"data": {}}, MERGE).json == stored
+    text = "Forbidden: field is immutable when `immutable` is set"
+    assert causes(http.put(path, {**stored, "binaryData": {}})) == [("binaryData", text)]
+    secrets = CONFIG_MAPS.replace("configmaps", "secrets")
+    secret = http.created(secrets, {"metadata": {"name": "fixed"}, "immutable": True})
+    assert causes(http.put(f"{secrets}/fixed", {**secret, "data": {}})) == [("data", text)]
 
 
 @pytest.mark.parametrize("kind", [MERGE, STRATEGIC])
