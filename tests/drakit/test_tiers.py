@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from clusters.interface import ClusterError, ClusterSpec, NodeSpec
-from drakit import tiers
+from conformance.cluster.waits import START_SECONDS
+from drakit import existing, tiers
 
 
 def test_the_default_is_embedded_in_the_latest_version() -> None:
@@ -82,3 +83,8 @@ def test_that_a_local_cluster_with_nodes_needs_root_is_told_before_anything_is_f
         tier.check(ClusterSpec(nodes=(NodeSpec(),)))
     tier.check(ClusterSpec(nodes=()))
     tier.check(ClusterSpec(nodes=(NodeSpec(),), control_plane=False))
+
+
+def test_on_clusters_of_others_kubelets_have_time_for_a_second_try() -> None:
+    # A kubelet's regular turn comes after 60 s, longer by up to a half of it (resyncInterval and its jitter).
+    assert START_SECONDS * existing.PATIENCE > 60 * 1.5
